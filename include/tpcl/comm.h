@@ -1,0 +1,95 @@
+/** @file comm.h  The ranks that share one model, and what they exchange through host memory. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TPCL_COMM_H
+#define TPCL_COMM_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <tpcl/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * A duplicate of the caller's communicator with a shared-memory window per host.
+ *
+ * Every collective below takes the caller's own `local` status: a rank that failed before the call
+ * still arrives, with its error, and the call then ends on all ranks. If any rank brings an error,
+ * calls another operation, count or type, or does not come within the deadline, every rank gets the
+ * same one-line message naming rank, operation and sequence number; the failing rank gets its own
+ * code, healthy ranks TPCL_ERR_PEER (or TPCL_ERR_MISMATCH, TPCL_ERR_TIMEOUT). After that the
+ * communicator has failed and each call returns TPCL_ERR_GROUP_FAILED at once.
+ *
+ * All of them: Collective: yes.  Blocks: yes, at most the deadline.  Allocates: no.
+ */
+typedef struct tpcl_comm tpcl_comm;
+
+typedef struct tpcl_comm_options {
+    double timeout_s;   /**< deadline of each wait; 0 = 60 */
+    size_t chunk_bytes; /**< slot size of the window; 0 = 512 KiB. Tests make it small. */
+    bool force_mpi;     /**< use the transport between hosts also inside one (tests) */
+} tpcl_comm_options;
+
+/** Collective on @p mpi, which the caller keeps. @p options may be NULL. Allocates. */
+TPCL_NODISCARD tpcl_status tpcl_comm_create(MPI_Comm mpi, const tpcl_comm_options *options,
+                                            tpcl_comm **out);
+/** Collective unless the communicator has failed. NULL and *NULL are no-ops. */
+void tpcl_comm_destroy(tpcl_comm **comm);
+
+int tpcl_comm_rank(const tpcl_comm *comm);
+int tpcl_comm_size(const tpcl_comm *comm);
+/** Place among, and number of, the ranks on this host. */
+int tpcl_comm_local_rank(const tpcl_comm *comm);
+int tpcl_comm_local_size(const tpcl_comm *comm);
+/** True after a failed collective; @p rank and @p code (may be NULL): the lowest rank that failed
+ * and its own status. */
+bool tpcl_comm_failed(const tpcl_comm *comm, int *rank, tpcl_status *code);
+
+/** Ends a phase: TPCL_OK on all ranks if all brought TPCL_OK. Also a barrier. */
+TPCL_NODISCARD tpcl_status tpcl_comm_agree(tpcl_comm *comm, tpcl_status local, const char *phase);
+
+/**
+ * out[i] = sum over ranks r = 0, 1, ... of in_r[i], always added in rank order: the same bits on
+ * every rank and every run. in == out is allowed; count 0 is legal; any count (chunked).
+ */
+TPCL_NODISCARD tpcl_status tpcl_comm_allreduce_sum(tpcl_comm *comm, tpcl_status local,
+                                                   const float *in, float *out, size_t count);
+
+/** In place; value = the least / greatest over the ranks, element by element. */
+TPCL_NODISCARD tpcl_status tpcl_comm_allreduce_min(tpcl_comm *comm, tpcl_status local,
+                                                   int64_t *value, size_t count);
+TPCL_NODISCARD tpcl_status tpcl_comm_allreduce_max(tpcl_comm *comm, tpcl_status local,
+                                                   int64_t *value, size_t count);
+
+/** data of @p root to all. */
+TPCL_NODISCARD tpcl_status tpcl_comm_broadcast(tpcl_comm *comm, tpcl_status local, void *data,
+                                               size_t bytes, int root);
+
+/**
+ * Rank r brings bytes[r] bytes; they land one behind the other, by rank, at @p out.
+ * @param bytes  in   [size], the same on every rank; entries may be 0
+ * @param out    out  sum(bytes) bytes on the root, ignored elsewhere (may be NULL)
+ * @param root   in   a rank, or -1: every rank receives (all-gather)
+ */
+TPCL_NODISCARD tpcl_status tpcl_comm_gather(tpcl_comm *comm, tpcl_status local, const void *in,
+                                            const size_t *bytes, void *out, int root);
+
+/**
+ * Staging without a copy: the area in which this rank's next contribution of up to
+ * tpcl_comm_chunk() bytes is built (for example by a blocking read from the device), passed as `in`
+ * of the next collective. Valid until that collective is called.
+ */
+void *tpcl_comm_stage(tpcl_comm *comm);
+size_t tpcl_comm_chunk(const tpcl_comm *comm);
+
+/** A flag of the caller that ends waits early (a signal handler sets it); NULL = none.
+ * The wait returns TPCL_ERR_INTERRUPTED. */
+void tpcl_comm_set_interrupt(tpcl_comm *comm, const volatile int *flag);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

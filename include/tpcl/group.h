@@ -1,0 +1,51 @@
+/** @file group.h  One rank's seat in a tensor-parallel group: device, communicator, shard weights. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TPCL_GROUP_H
+#define TPCL_GROUP_H
+
+#include <mpi.h>
+#include <tpcl/comm.h>
+#include <tpcl/device.h>
+#include <tpcl/shard.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tpcl_group tpcl_group;
+
+typedef struct tpcl_group_options {
+    const char *device;    /**< as tpcl_device_options.select */
+    const char *cache_dir; /**< as tpcl_device_options.cache_dir */
+    double timeout_s;      /**< deadline of every wait; 0 = 60 */
+    size_t chunk_bytes;    /**< as tpcl_comm_options */
+    const double *weights; /**< [size] share of each rank, the same on all ranks; NULL = equal */
+    bool no_binding;       /**< leave threads unbound and CPU devices whole */
+    bool profile;
+    tpcl_log log;
+} tpcl_group_options;
+
+/**
+ * Opens this rank's device and joins the others. On a CPU device that several local ranks share,
+ * each gets a sub-device and its own cores; an inherited affinity mask of k CPUs means k units.
+ *
+ * Collective: on @p comm, which is duplicated.  Blocks: yes.  Allocates: yes.
+ * Errors: those of tpcl_device_open and tpcl_comm_create, agreed by all ranks: the failing rank has
+ * its own code, the others TPCL_ERR_PEER, and *out is then NULL on all. When the failure comes after
+ * the communicator was made, @p failed_rank and @p failed_code (may be NULL) tell whose it was.
+ */
+TPCL_NODISCARD tpcl_status tpcl_group_create(MPI_Comm comm, const tpcl_group_options *options,
+                                             tpcl_group **out, int *failed_rank,
+                                             tpcl_status *failed_code);
+/** Collective unless the group has failed. NULL and *NULL are no-ops. */
+void tpcl_group_destroy(tpcl_group **group);
+
+int tpcl_group_rank(const tpcl_group *group);
+int tpcl_group_size(const tpcl_group *group);
+tpcl_device *tpcl_group_device(tpcl_group *group);
+tpcl_comm *tpcl_group_comm(tpcl_group *group);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

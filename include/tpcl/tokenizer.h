@@ -1,0 +1,91 @@
+/** @file tokenizer.h  Text to ids and back: byte-level BPE, and chat prompts. No OpenCL, no MPI. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TPCL_TOKENIZER_H
+#define TPCL_TOKENIZER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <tpcl/checkpoint.h>
+#include <tpcl/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Immutable after creation. */
+typedef struct tpcl_tokenizer tpcl_tokenizer;
+
+/**
+ * Builds a tokenizer from a checkpoint's raw material (copied; the checkpoint may be closed).
+ * Byte-level BPE only, with the split patterns of GPT-2, SmolLM (single digits, then GPT-2), Qwen2
+ * and Llama-3, recognised by GGUF's `pre` name or by the exact text in tokenizer.json; a pattern
+ * from a file is never compiled. NFC where the file asks for it.
+ *
+ * Collective: no.  Blocks: yes.  Allocates: yes.
+ * Errors: TPCL_ERR_FORMAT (damaged, no merges, merges naming unknown tokens), TPCL_ERR_UNSUPPORTED
+ * (another tokenizer model or pattern), TPCL_ERR_ARG (source not present), TPCL_ERR_NOMEM.
+ */
+TPCL_NODISCARD tpcl_status tpcl_tokenizer_create(const tpcl_tokenizer_source *source,
+                                                 tpcl_tokenizer **out);
+void tpcl_tokenizer_destroy(tpcl_tokenizer **tokenizer);
+
+/** Number of ids: 0 .. vocab-1 (the model's head may have more rows: padding). */
+int tpcl_tokenizer_vocab(const tpcl_tokenizer *tokenizer);
+/** -1 where the file names none. */
+int tpcl_tokenizer_eos(const tpcl_tokenizer *tokenizer);
+/** Id of an added or special token's exact text, or -1. */
+int tpcl_tokenizer_find_special(const tpcl_tokenizer *tokenizer, const char *text);
+
+/**
+ * Encodes @p length bytes. No BOS or EOS is added. Invalid UTF-8 becomes U+FFFD.
+ * @param special  in   recognise special (control) tokens in the text; added tokens that are not
+ *                      special (<think>) are always recognised
+ * @param ids      out  malloc'ed, free() it; NULL when *n is 0
+ * Errors: TPCL_ERR_NOMEM, TPCL_ERR_ARG.
+ */
+TPCL_NODISCARD tpcl_status tpcl_tokenizer_encode(const tpcl_tokenizer *tokenizer, const char *text,
+                                                 size_t length, bool special, int32_t **ids,
+                                                 size_t *n);
+
+/**
+ * The exact bytes of the ids, not terminated. Special tokens appear only with @p special.
+ * Errors: TPCL_ERR_ARG (an id outside the vocabulary, named), TPCL_ERR_NOMEM.
+ */
+TPCL_NODISCARD tpcl_status tpcl_tokenizer_decode(const tpcl_tokenizer *tokenizer,
+                                                 const int32_t *ids, size_t n, bool special,
+                                                 char **bytes, size_t *length);
+
+/** Streaming: whole UTF-8 characters only; what can never become one is U+FFFD. */
+typedef struct tpcl_decoder tpcl_decoder;
+TPCL_NODISCARD tpcl_status tpcl_decoder_create(const tpcl_tokenizer *tokenizer, bool special,
+                                               tpcl_decoder **out);
+void tpcl_decoder_destroy(tpcl_decoder **decoder);
+/** @p text: what has become complete, terminated, valid until the next call; maybe "". An id
+ * beyond the tokenizer's words (a padding row) yields nothing. */
+TPCL_NODISCARD tpcl_status tpcl_decoder_push(tpcl_decoder *decoder, int32_t id, const char **text);
+/** The unfinished rest as U+FFFD. */
+TPCL_NODISCARD tpcl_status tpcl_decoder_finish(tpcl_decoder *decoder, const char **text);
+
+/**
+ * One user turn as a prompt, through the checkpoint's chat template: known templates (SmolLM2,
+ * Qwen2.5, Qwen3, Llama-3) are recognised by a hash of their text and rendered here, with their own
+ * default system message; an unknown one that contains <|im_start|> is rendered as plain ChatML.
+ *
+ * @param system   in   NULL = the template's default
+ * @param special  in   let special tokens in system and user text take effect
+ * @param ids      out  malloc'ed
+ * Errors: TPCL_ERR_UNSUPPORTED (unknown template: the message names --raw), TPCL_ERR_NOMEM.
+ */
+TPCL_NODISCARD tpcl_status tpcl_chat_encode(const tpcl_tokenizer *tokenizer, const char *system,
+                                            const char *user, size_t user_length, bool special,
+                                            int32_t **ids, size_t *n);
+/** Whether the checkpoint has a chat template at all; if not, prompts go in raw. */
+bool tpcl_chat_has_template(const tpcl_tokenizer *tokenizer);
+/** "smollm2", "qwen2.5", "qwen3", "llama3", "chatml", "unknown", "none". */
+const char *tpcl_chat_template_name(const tpcl_tokenizer *tokenizer);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

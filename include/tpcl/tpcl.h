@@ -1,0 +1,15 @@
+/** @file tpcl.h  Everything that libtpcl.a offers. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TPCL_TPCL_H
+#define TPCL_TPCL_H
+
+#include <tpcl/comm.h>
+#include <tpcl/device.h>
+#include <tpcl/dtype.h>
+#include <tpcl/group.h>
+#include <tpcl/log.h>
+#include <tpcl/shard.h>
+#include <tpcl/status.h>
+#include <tpcl/tensor.h>
+
+#endif

@@ -1,0 +1,93 @@
+/* The inside of a device: queue, program cache, launches. One thread uses a device at a time. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TPI_DEVICE_DEVICE_H
+#define TPI_DEVICE_DEVICE_H
+
+#ifndef CL_TARGET_OPENCL_VERSION
+#define CL_TARGET_OPENCL_VERSION 120
+#endif
+#include <CL/cl.h>
+#include <tpcl/device.h>
+#include <tpcl/tensor.h>
+
+#include "base/error.h"
+
+typedef struct tpi_program tpi_program; /* device/program.c: one built program and its kernels */
+
+struct tpcl_device {
+    int refs; /* not atomic: a device and its children belong to one thread */
+    cl_platform_id platform;
+    cl_device_id id;
+    bool is_sub_device;
+    cl_context context;
+    cl_command_queue queue;
+    tpcl_device_info info;
+    tpcl_log log;
+    char cache_dir[512];    /* "" = no disk cache */
+    bool cache_warned;
+    tpi_program *programs;  /* list, newest first */
+};
+
+struct tpcl_tensor {
+    tpcl_device *dev; /* retained */
+    cl_mem mem;       /* NULL when there are no elements */
+    tpcl_dtype dtype;
+    int ndim;
+    int64_t shape[4];
+    size_t bytes;
+};
+
+tpcl_device *tpi_device_retain(tpcl_device *dev);
+
+/* Finds or builds program `name` (a file of cl/, embedded) with `options`, then its kernel. The
+ * kernel belongs to the cache: do not release it. A compiler error's log is in the message. */
+TPCL_NODISCARD tpcl_status tpi_kernel_get(tpcl_device *dev, const char *name, const char *options,
+                                          const char *kernel, cl_kernel *out);
+void tpi_programs_free(tpcl_device *dev);
+
+/* clCreateBuffer with the checks that drivers lack (0 bytes, allocation limit, memory that is only
+ * found missing at first touch). `what` names the buffer in messages. */
+TPCL_NODISCARD tpcl_status tpi_buffer_create(tpcl_device *dev, size_t bytes, const char *what,
+                                             cl_mem *out);
+void tpi_buffer_release(cl_mem *mem);
+
+/* A launch in progress: kernel, next argument index, first error. Arguments are pushed in order. */
+typedef struct tpi_launch {
+    tpcl_device *dev;
+    cl_kernel kernel;
+    cl_uint next;
+    cl_int err;
+} tpi_launch;
+
+static inline void tpi_arg(tpi_launch *l, size_t bytes, const void *value)
+{
+    if (l->err == CL_SUCCESS) l->err = clSetKernelArg(l->kernel, l->next, bytes, value);
+    l->next++;
+}
+static inline void tpi_arg_mem(tpi_launch *l, cl_mem mem)
+{
+    tpi_arg(l, sizeof mem, &mem);
+}
+static inline void tpi_arg_int(tpi_launch *l, int value)
+{
+    const cl_int v = value;
+    tpi_arg(l, sizeof v, &v);
+}
+static inline void tpi_arg_float(tpi_launch *l, float value)
+{
+    tpi_arg(l, sizeof value, &value);
+}
+static inline void tpi_arg_ulong(tpi_launch *l, uint64_t value)
+{
+    const cl_ulong v = value;
+    tpi_arg(l, sizeof v, &v);
+}
+/* Enqueues; a zero in `global` is a no-op. `what` names the op in messages. */
+TPCL_NODISCARD tpcl_status tpi_launch_run(tpi_launch *l, int dims, const size_t *global,
+                                          const size_t *local, const char *what);
+
+tpcl_status tpi_cl_check(cl_int err, const char *what);
+/* status = TPI_CL(clFoo(...)); turns a cl_int into a tpcl_status with a message. */
+#define TPI_CL(call) tpi_cl_check((call), #call)
+
+#endif
