@@ -41,21 +41,25 @@ static int32_t argmax(const float *logits, int valid)
     return best;
 }
 
-/* Philox-2x64-10: a keyed bijection, so noise needs no state and no order of evaluation. */
-static uint64_t philox(uint64_t key, uint64_t c0, uint64_t c1)
+/* Philox-4x32-10: a keyed bijection, so noise needs no state and no order of evaluation. */
+static uint64_t philox(uint64_t key, uint64_t step, uint32_t id)
 {
+    uint32_t c[4] = {id, 0, (uint32_t)step, (uint32_t)(step >> 32)};
+    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
     for (int round = 0; round < 10; round++) {
-        const unsigned __int128 product = (unsigned __int128)c0 * 0xd2b74407b1ce6e93u;
-        c0 = (uint64_t)(product >> 64) ^ key ^ c1;
-        c1 = (uint64_t)product;
-        key += 0x9e3779b97f4a7c15u;
+        const uint64_t p0 = (uint64_t)0xd2511f53u * c[0], p1 = (uint64_t)0xcd9e8d57u * c[2];
+        const uint32_t next[4] = {(uint32_t)(p1 >> 32) ^ c[1] ^ k0, (uint32_t)p1,
+                                  (uint32_t)(p0 >> 32) ^ c[3] ^ k1, (uint32_t)p0};
+        for (int i = 0; i < 4; i++) c[i] = next[i];
+        k0 += 0x9e3779b9u;
+        k1 += 0xbb67ae85u;
     }
-    return c0;
+    return (uint64_t)c[1] << 32 | c[0];
 }
 
 static double gumbel(uint64_t seed, uint64_t step, int32_t id)
 {
-    const uint64_t bits = philox(seed, step, (uint64_t)(uint32_t)id);
+    const uint64_t bits = philox(seed, step, (uint32_t)id);
     const double u = ((double)(bits >> 11) + 0.5) * 0x1p-53; /* in (0, 1), never an end */
     return -log(-log(u));
 }
