@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rope.cl - per-head norm, rotary embedding, and the way of K and V into the paged cache
+ *
+ *     q, k:  optional RMSNorm over the head with weight [D], then with (c, s) = angles[pos, j]
+ *            half-split    (a, b) = (x[j],  x[j + D/2])   ->  (a c - b s, b c + a s)
+ *            interleaved   (a, b) = (x[2j], x[2j + 1])    ->  the same
+ *     q stays in qkv; k and v go to slot[t] of the cache.
+ *
+ * qkv     [tokens, (heads + 2 kv_heads) * D]  f32   this rank's q, k and v heads, one behind another
+ * angles  [context, D/2]  float2 (cos, sin)
+ * pos     [tokens]  i32   position of the token in its sequence
+ * slot    [tokens]  i32   block * block_size + place in the block
+ * q_norm, k_norm  [D] f32, read only where has_norm is not 0
+ * kc, vc  [blocks, kv_heads, block_size, D]  f16 or f32
+ *
+ * Launch     global = (heads + 2 kv_heads, tokens), local = (1, 1)
+ * Build      -DD=<n>     head_dim, even, 2..256 (required)
+ *            -DVEC=<n>   16, 4 or 2, a divisor of D (required)
+ *            -DINTERLEAVED=0|1, -DKV_F16=0|1 (required)
+ * Needs      OpenCL C 1.2; half only through vstore_half
+ * Reference  tpi_rope_ref() in lib/ops/rope.c
+ */
+#if !defined(D) || !defined(VEC) || !defined(INTERLEAVED) || !defined(KV_F16)
+#error "D, VEC, INTERLEAVED and KV_F16 must be given with -D"
+#endif
+
+
+#if KV_F16
+#define KV_TYPE half
+#define KV_STORE(v, p) CAT(vstore_half, VEC)(v, 0, p)
+#else
+#define KV_TYPE float
+#define KV_STORE(v, p) CAT(vstore, VEC)(v, 0, p)
+#endif
+
+static inline void normalise(float *x, __global const float *w, float eps)
+{
+    float sum = 0.0f;
+    for (int i = 0; i < D; i++) sum = fma(x[i], x[i], sum);
+    const float scale = 1.0f / sqrt(sum / D + eps);
+    for (int i = 0; i < D; i++) x[i] = x[i] * scale * w[i];
+}
+
+static inline void rotate_pairs(float *x, __global const float2 *angle)
+{
+    for (int j = 0; j < D / 2; j++) {
+        const int ia = INTERLEAVED ? 2 * j : j, ib = INTERLEAVED ? 2 * j + 1 : j + D / 2;
+        const float a = x[ia], b = x[ib], c = angle[j].x, s = angle[j].y;
+        x[ia] = a * c - b * s;
+        x[ib] = b * c + a * s;
+    }
+}
+
+__kernel void rope_store(__global float *qkv, __global const float2 *angles,
+                         __global const int *pos, __global const int *slot,
+                         __global const float *q_norm, __global const float *k_norm,
+                         __global KV_TYPE *kc, __global KV_TYPE *vc, int heads, int kv_heads,
+                         int block_size, float eps, int has_norm)
+{
+    const int head = (int)get_global_id(0);
+    const size_t t = get_global_id(1);
+    __global float *from = qkv + t * (size_t)(heads + 2 * kv_heads) * D + (size_t)head * D;
+    const bool is_q = head < heads, is_v = head >= heads + kv_heads;
+    float x[D];
+
+    for (int i = 0; i < D; i += VEC) CAT(vstore, VEC)(CAT(vload, VEC)(0, from + i), 0, x + i);
+    if (!is_v) {
+        if (has_norm) normalise(x, is_q ? q_norm : k_norm, eps);
+        rotate_pairs(x, angles + (size_t)pos[t] * (D / 2));
+    }
+    if (is_q) {
+        for (int i = 0; i < D; i += VEC) CAT(vstore, VEC)(CAT(vload, VEC)(0, x + i), 0, from + i);
+        return;
+    }
+    const int kv = head - heads - (is_v ? kv_heads : 0);
+    const size_t row = ((size_t)(slot[t] / block_size) * kv_heads + kv) * block_size +
+                       slot[t] % block_size;
+    __global KV_TYPE *to = (is_v ? vc : kc) + row * D;
+    for (int i = 0; i < D; i += VEC) KV_STORE(CAT(vload, VEC)(0, x + i), to + i);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ops/checks.h"
+
+tpcl_status tpi_need(const char *what, const tpcl_tensor *t, int64_t rows, int64_t columns)
+{
+    tpcl_status status = TPCL_OK;
+    TPI_REQUIRE(t, TPCL_ERR_ARG, "%s is NULL", what);
+    TPI_REQUIRE(rows >= 0 && columns >= 0, TPCL_ERR_ARG, "%s: %lld x %lld elements", what,
+                (long long)rows, (long long)columns);
+    TPI_REQUIRE((uint64_t)rows * (uint64_t)columns <= t->bytes / 4, TPCL_ERR_SHAPE,
+                "%s: %lld x %lld elements needed, the tensor has %zu", what, (long long)rows,
+                (long long)columns, t->bytes / 4);
+done:
+    return status;
+}

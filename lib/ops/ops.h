@@ -1,0 +1,89 @@
+/* Single-device operations: checks, launch, and the plain C reference of each.
+ * They enqueue on the device's in-order queue and never block or allocate (create calls do).
+ * Sizes in elements, row-major, f32 unless stated. Errors: TPCL_ERR_SHAPE, TPCL_ERR_DEVICE. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TPI_OPS_OPS_H
+#define TPI_OPS_OPS_H
+
+#include <stdint.h>
+#include <tpcl/tensor.h>
+
+#include "ops/weight.h"
+
+/* y [tokens, n] = x [tokens, k] W^T + bias [n] (NULL = none). */
+tpcl_status tpi_linear(const tpi_weight *w, const tpcl_tensor *x, const tpcl_tensor *bias,
+                       tpcl_tensor *y, int tokens);
+/* Compiles what `tokens` up to `max_tokens` will need, so that no forward pass compiles. */
+tpcl_status tpi_linear_prepare(const tpi_weight *w, int max_tokens);
+/* w [n, k] f32 row-major. f64 accumulation. */
+void tpi_linear_ref(const float *x, const float *w, const float *bias, float *y, int tokens, int n,
+                    int k);
+
+/* y [tokens, k] = rows ids[t] - v0 of the weight, zero rows where another rank owns the word. */
+tpcl_status tpi_embed(const tpi_weight *w, const tpcl_tensor *ids, tpcl_tensor *y, int tokens,
+                      int v0);
+void tpi_embed_ref(const int32_t *ids, const float *w, float *y, int tokens, int k, int v0, int rows);
+
+/* h += add (NULL = nothing); y = rmsnorm(h) * w. All [tokens, dim]. */
+tpcl_status tpi_rmsnorm(tpcl_tensor *h, const tpcl_tensor *add, const tpcl_tensor *w,
+                        tpcl_tensor *y, int tokens, int dim, float eps);
+void tpi_rmsnorm_ref(float *h, const float *add, const float *w, float *y, int tokens, int dim,
+                     float eps);
+
+/* A layer's cache on one rank, and how the head rows go in and out of it. */
+typedef struct tpi_kv_layer {
+    cl_mem k, v; /* [blocks, kv_heads, block_size, head_dim]; NULL without heads */
+} tpi_kv_layer;
+
+typedef struct tpi_heads {
+    int heads, kv_heads; /* on this rank */
+    int head_dim;
+    int block_size;
+    bool kv_f32, interleaved;
+} tpi_heads;
+
+typedef struct tpi_rope_args {
+    tpi_heads heads;
+    tpcl_tensor *qkv;                   /* [tokens, (heads + 2 kv_heads) * head_dim] */
+    const tpcl_tensor *angles;          /* [context, head_dim/2, 2] (cos, sin) */
+    const tpcl_tensor *pos, *slot;      /* [tokens] I32 */
+    const tpcl_tensor *q_norm, *k_norm; /* [head_dim], or NULL both */
+    const tpi_kv_layer *cache;
+    int tokens;
+    float eps;
+} tpi_rope_args;
+tpcl_status tpi_rope_store(const tpi_rope_args *a);
+/* One head row in place: optional norm, then rotation by angles [head_dim/2] (cos, sin). */
+void tpi_rope_ref(float *x, const float *norm, const float *angles, int head_dim, bool interleaved,
+                  float eps);
+
+typedef struct tpi_attention_args {
+    tpi_heads heads;
+    const tpcl_tensor *qkv;             /* as tpi_rope_args */
+    tpcl_tensor *out;                   /* [tokens, heads * head_dim] */
+    const tpcl_tensor *pos, *seq;       /* [tokens] I32 */
+    const tpcl_tensor *table;           /* [sequences, table_width] I32 */
+    const tpcl_tensor *row_tiles;       /* [n_row_tiles, 2] I32 */
+    const tpcl_tensor *head_tiles;      /* [n_head_tiles, 4] I32 */
+    const tpi_kv_layer *cache;
+    int tokens, n_row_tiles, n_head_tiles, table_width;
+    int pairs;                          /* most (token, head) pairs of a tile pair: 1, 2 or 4 */
+} tpi_attention_args;
+enum { TPI_ATTENTION_PAIRS = 4 };
+tpcl_status tpi_attention(const tpi_attention_args *a);
+/* One q row [head_dim] against `keys` contiguous K and V rows [keys, head_dim]. */
+void tpi_attention_ref(const float *q, const float *k, const float *v, float *out, int keys,
+                       int head_dim);
+
+/* y [tokens, inter] = silu(x[:, :inter]) * x[:, inter:]. */
+tpcl_status tpi_swiglu(const tpcl_tensor *x, tpcl_tensor *y, int tokens, int inter);
+void tpi_swiglu_ref(const float *x, float *y, int tokens, int inter);
+
+/* y [n, dim] = x[rows[r], :] */
+tpcl_status tpi_gather_rows(const tpcl_tensor *x, const tpcl_tensor *rows, tpcl_tensor *y, int n,
+                            int dim);
+tpcl_status tpi_add_bias(tpcl_tensor *y, const tpcl_tensor *bias, int tokens, int dim);
+/* Zeroes the first `elements` 4-byte elements. */
+tpcl_status tpi_fill_zero(tpcl_device *dev, cl_mem mem, uint64_t elements);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdio.h>
+
+#include "ops/checks.h"
+#include "ops/ops.h"
+#include "ops/vec.h"
+
+tpcl_status tpi_rope_store(const tpi_rope_args *a)
+{
+    tpcl_status status = TPCL_OK;
+    const tpi_heads *g = &a->heads;
+    const int rows = g->heads + 2 * g->kv_heads;
+    tpi_launch l = {.dev = a->qkv->dev};
+    char options[128];
+    TPI_TRY(tpi_need("rope qkv", a->qkv, a->tokens, (int64_t)rows * g->head_dim));
+    TPI_TRY(tpi_need("rope pos", a->pos, a->tokens, 1));
+    TPI_TRY(tpi_need("rope slot", a->slot, a->tokens, 1));
+    if (a->q_norm) TPI_TRY(tpi_need("rope q_norm", a->q_norm, 1, g->head_dim));
+    if (a->k_norm) TPI_TRY(tpi_need("rope k_norm", a->k_norm, 1, g->head_dim));
+    if (rows == 0) goto done; /* a rank without heads */
+    snprintf(options, sizeof options, "-cl-std=CL1.2 -DD=%d -DVEC=%d -DINTERLEAVED=%d -DKV_F16=%d",
+             g->head_dim, tpi_vec(g->head_dim), g->interleaved, !g->kv_f32);
+    TPI_TRY(tpi_kernel_get(l.dev, "rope", options, "rope_store", &l.kernel));
+    tpi_arg_mem(&l, a->qkv->mem);
+    tpi_arg_mem(&l, a->angles->mem);
+    tpi_arg_mem(&l, a->pos->mem);
+    tpi_arg_mem(&l, a->slot->mem);
+    tpi_arg_mem(&l, a->q_norm ? a->q_norm->mem : a->angles->mem);
+    tpi_arg_mem(&l, a->k_norm ? a->k_norm->mem : a->angles->mem);
+    tpi_arg_mem(&l, a->cache->k);
+    tpi_arg_mem(&l, a->cache->v);
+    tpi_arg_int(&l, g->heads);
+    tpi_arg_int(&l, g->kv_heads);
+    tpi_arg_int(&l, g->block_size);
+    tpi_arg_float(&l, a->eps);
+    tpi_arg_int(&l, a->q_norm != NULL);
+    const size_t global[2] = {(size_t)rows, (size_t)a->tokens}, local[2] = {1, 1};
+    TPI_TRY(tpi_launch_run(&l, 2, global, local, "rope"));
+done:
+    return status;
+}
+
+void tpi_rope_ref(float *x, const float *norm, const float *angles, int head_dim, bool interleaved,
+                  float eps)
+{
+    if (norm) tpi_rmsnorm_ref(x, NULL, norm, x, 1, head_dim, eps);
+    for (int j = 0; j < head_dim / 2; j++) {
+        const int ia = interleaved ? 2 * j : j, ib = interleaved ? 2 * j + 1 : j + head_dim / 2;
+        const double a = x[ia], b = x[ib], c = angles[2 * j], s = angles[2 * j + 1];
+        x[ia] = (float)(a * c - b * s);
+        x[ib] = (float)(b * c + a * s);
+    }
+}
