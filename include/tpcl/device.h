@@ -28,8 +28,8 @@ typedef struct tpcl_device_info {
     int compute_units;
     uint64_t global_bytes, max_alloc_bytes, local_bytes;
     size_t max_workgroup;
-    bool host_unified; /**< device and host share memory */
-    bool partitionable; /**< sub-devices by counts */
+    bool host_unified;  /**< device and host share memory */
+    bool partitionable; /**< sub-devices of some of its units can be made */
     bool fp16;          /**< cl_khr_fp16 arithmetic; never needed */
     bool usable;        /**< available, with a compiler */
     int same_as;        /**< index of the same physical device under an earlier driver, or -1 */
@@ -47,14 +47,16 @@ typedef struct tpcl_device tpcl_device; /**< Shared: reference counted by its ch
 
 typedef struct tpcl_device_options {
     /**
-     * Which device: an index; "gpu", "igpu", "accelerator", "cpu"; or a substring of a device,
-     * vendor or platform name in any case ("pocl" also names Portable Computing Language). A comma
-     * list is per local rank. NULL or "": the default order, a CPU only where there is no GPU.
+     * Which device: an index; "gpu" (both kinds), "igpu", "accelerator", "cpu"; or a substring of a
+     * device, vendor or platform name in any case ("pocl" also names Portable Computing Language).
+     * A comma list is per local rank, over again where it is shorter than the ranks. NULL or "":
+     * the default order, a CPU only where there is no GPU. Several matches are dealt out in turn to
+     * the ranks that ask for them; one physical device under two drivers counts once.
      */
     const char *select;
     int local_rank;        /**< this rank among those on the same host */
     int units;             /**< CPU devices: open a sub-device of this many units; 0 = all */
-    const char *cache_dir; /**< program binaries; NULL = TPCL_CACHE_DIR or the XDG default; "" = none */
+    const char *cache_dir; /**< program binaries; NULL = TPCL_CACHE_DIR or XDG's; "" = none */
     bool profile;          /**< queue with profiling */
     tpcl_log log;
 } tpcl_device_options;

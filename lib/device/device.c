@@ -4,51 +4,109 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
+#include "device/list.h"
+#include "device/query.h"
+#include "device/select.h"
+
+/* EQUALLY makes as many sub-devices as fit; only the first is kept. */
+static cl_int sub_device_equally(cl_device_id id, int units, cl_device_id *out)
+{
+    const cl_device_partition_property how[] = {CL_DEVICE_PARTITION_EQUALLY, units, 0};
+    cl_device_id all[256] = {0};
+    cl_uint count = 0;
+    cl_int err = clCreateSubDevices(id, how, 0, NULL, &count);
+    if (err == CL_SUCCESS && count > sizeof all / sizeof all[0]) err = CL_DEVICE_PARTITION_FAILED;
+    if (err == CL_SUCCESS) err = clCreateSubDevices(id, how, count, all, NULL);
+    if (err != CL_SUCCESS) return err;
+    *out = all[0];
+    for (cl_uint i = 1; i < count; i++) clReleaseDevice(all[i]);
+    return CL_SUCCESS;
+}
+
+static cl_int sub_device(cl_device_id id, int units, cl_device_id *out)
+{
+    const cl_device_partition_property how[] = {CL_DEVICE_PARTITION_BY_COUNTS, units,
+                                                CL_DEVICE_PARTITION_BY_COUNTS_LIST_END, 0};
+    cl_int err = CL_DEVICE_PARTITION_FAILED;
+    if (tpi_query_partition(id, CL_DEVICE_PARTITION_BY_COUNTS))
+        err = clCreateSubDevices(id, how, 1, out, NULL);
+    if (err != CL_SUCCESS && tpi_query_partition(id, CL_DEVICE_PARTITION_EQUALLY))
+        err = sub_device_equally(id, units, out);
+    return err;
+}
+
+/* Replaces the device by a part of it; one that cannot be divided stays whole, with a warning. */
+static void take_units(tpcl_device *dev, int units)
+{
+    cl_device_id part = NULL;
+    if (units <= 0 || dev->info.type != TPCL_DEVICE_CPU || units >= dev->info.compute_units) return;
+    const cl_int err =
+        dev->info.partitionable ? sub_device(dev->id, units, &part) : CL_DEVICE_PARTITION_FAILED;
+    if (err != CL_SUCCESS) {
+        tpi_log(&dev->log, TPCL_LOG_WARN,
+                "device %d '%s' cannot be divided; using all its %d units instead of %d",
+                dev->info.index, dev->info.name, dev->info.compute_units, units);
+        return;
+    }
+    dev->id = part;
+    dev->is_sub_device = true;
+    dev->info.compute_units = (int)tpi_query_uint(part, CL_DEVICE_MAX_COMPUTE_UNITS);
+}
+
 static tpcl_status open_queue(tpcl_device *dev, bool profile)
 {
     tpcl_status status = TPCL_OK;
     cl_int err = CL_SUCCESS;
-    dev->context = clCreateContext(NULL, 1, &dev->id, NULL, NULL, &err);
-    TPI_TRY(tpi_cl_check(err, "clCreateContext"));
+    const cl_context_properties where[] = {CL_CONTEXT_PLATFORM,
+                                           (cl_context_properties)dev->platform, 0};
     const cl_command_queue_properties flags = profile ? CL_QUEUE_PROFILING_ENABLE : 0;
+    dev->context = clCreateContext(where, 1, &dev->id, NULL, NULL, &err);
+    TPI_TRY(tpi_cl_check(err, "clCreateContext"));
     dev->queue = clCreateCommandQueue(dev->context, dev->id, flags, &err);
     TPI_TRY(tpi_cl_check(err, "clCreateCommandQueue"));
 done:
     return status;
 }
 
-tpcl_status tpcl_device_open(const tpcl_device_options *options, tpcl_device **out)
+static tpcl_status choose_entry(const tpcl_device_options *options, tpi_device_entry *chosen)
 {
     tpcl_status status = TPCL_OK;
+    tpi_device_entry *entries = NULL;
+    tpcl_device_info *infos = NULL;
+    int n = 0, index = 0;
+    TPI_TRY(tpi_device_scan(&entries, &n));
+    infos = calloc((size_t)n + 1, sizeof *infos);
+    TPI_REQUIRE(infos, TPCL_ERR_NOMEM, "device list: %d devices", n);
+    for (int i = 0; i < n; i++) infos[i] = entries[i].info;
+    TPI_TRY(tpi_device_choose(infos, n, options->select, options->local_rank, &index));
+    *chosen = entries[index];
+done:
+    free(infos);
+    free(entries);
+    return status;
+}
+
+tpcl_status tpcl_device_open(const tpcl_device_options *options, tpcl_device **out)
+{
+    static const tpcl_device_options defaults;
+    tpcl_status status = TPCL_OK;
     tpcl_device *dev = NULL;
-    cl_platform_id platforms[16];
-    cl_uint n = 0;
+    tpi_device_entry chosen = {0};
 
     TPI_REQUIRE(out, TPCL_ERR_ARG, "tpcl_device_open: out is NULL");
     *out = NULL;
+    if (!options) options = &defaults;
     dev = calloc(1, sizeof *dev);
     TPI_REQUIRE(dev, TPCL_ERR_NOMEM, "device object");
     dev->refs = 1;
-    TPI_TRY(TPI_CL(clGetPlatformIDs(16, platforms, &n)));
-    for (cl_uint p = 0; p < n && p < 16 && !dev->id; p++) {
-        cl_uint found = 0;
-        dev->platform = platforms[p];
-        if (clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, 1, &dev->id, &found) != CL_SUCCESS)
-            dev->id = NULL;
-    }
-    TPI_REQUIRE(dev->id, TPCL_ERR_NO_DEVICE, "no OpenCL device");
-    cl_ulong v = 0;
-    cl_uint u = 0;
-    clGetDeviceInfo(dev->id, CL_DEVICE_NAME, sizeof dev->info.name, dev->info.name, NULL);
-    clGetDeviceInfo(dev->id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof v, &v, NULL);
-    dev->info.max_alloc_bytes = v;
-    clGetDeviceInfo(dev->id, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof u, &u, NULL);
-    dev->info.compute_units = (int)u;
-    clGetDeviceInfo(dev->id, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof dev->info.max_workgroup,
-                    &dev->info.max_workgroup, NULL);
-    dev->info.type = TPCL_DEVICE_CPU;
-    dev->info.host_unified = true;
-    TPI_TRY(open_queue(dev, options && options->profile));
+    dev->log = options->log;
+    TPI_TRY(choose_entry(options, &chosen));
+    dev->platform = chosen.platform;
+    dev->id = chosen.id;
+    dev->info = chosen.info;
+    take_units(dev, options->units);
+    TPI_TRY(open_queue(dev, options->profile));
     *out = dev;
     dev = NULL;
 done:

@@ -23,9 +23,9 @@ struct tpcl_device {
     cl_command_queue queue;
     tpcl_device_info info;
     tpcl_log log;
-    char cache_dir[512];    /* "" = no disk cache */
+    char cache_dir[512]; /* "" = no disk cache */
     bool cache_warned;
-    tpi_program *programs;  /* list, newest first */
+    tpi_program *programs; /* list, newest first */
 };
 
 struct tpcl_tensor {

@@ -28,8 +28,8 @@ tpcl_status tpi_buffer_create(tpcl_device *dev, size_t bytes, const char *what, 
     *out = NULL;
     if (bytes == 0) return TPCL_OK; /* empty shards are legal, empty buffers are not */
     TPI_REQUIRE(bytes <= dev->info.max_alloc_bytes, TPCL_ERR_SHAPE,
-                "%s: %zu bytes, over the limit of %llu for one buffer on '%s'; use more ranks", what,
-                bytes, (unsigned long long)dev->info.max_alloc_bytes, dev->info.name);
+                "%s: %zu bytes, over the limit of %llu for one buffer on '%s'; use more ranks",
+                what, bytes, (unsigned long long)dev->info.max_alloc_bytes, dev->info.name);
     *out = clCreateBuffer(dev->context, CL_MEM_READ_WRITE, bytes, NULL, &err);
     TPI_TRY(tpi_cl_check(err, what));
 done:

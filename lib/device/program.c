@@ -60,8 +60,8 @@ static tpcl_status build(tpcl_device *dev, const char *name, const char *options
     if (err != CL_SUCCESS) {
         char log[4096] = "";
         clGetProgramBuildInfo(*out, dev->id, CL_PROGRAM_BUILD_LOG, sizeof log, log, NULL);
-        TPI_FAIL(TPCL_ERR_DEVICE, "kernel %s with '%s' does not build on '%s' (error %d): %.300s", name,
-                 options, dev->info.name, err, log);
+        TPI_FAIL(TPCL_ERR_DEVICE, "kernel %s with '%s' does not build on '%s' (error %d): %.300s",
+                 name, options, dev->info.name, err, log);
     }
 done:
     return status;

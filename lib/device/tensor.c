@@ -5,8 +5,8 @@
 #include "base/dtype.h"
 #include "device/device.h"
 
-tpcl_status tpcl_tensor_create(tpcl_device *device, tpcl_dtype dtype, int ndim, const int64_t *shape,
-                               tpcl_tensor **out)
+tpcl_status tpcl_tensor_create(tpcl_device *device, tpcl_dtype dtype, int ndim,
+                               const int64_t *shape, tpcl_tensor **out)
 {
     tpcl_status status = TPCL_OK;
     tpcl_tensor *t = NULL;
@@ -14,8 +14,8 @@ tpcl_status tpcl_tensor_create(tpcl_device *device, tpcl_dtype dtype, int ndim, 
 
     TPI_REQUIRE(device && shape && out, TPCL_ERR_ARG, "tensor: a pointer is NULL");
     *out = NULL;
-    TPI_REQUIRE(dtype == TPCL_F32 || dtype == TPCL_I32, TPCL_ERR_ARG, "tensor: dtype %s, need F32 or I32",
-                tpcl_dtype_name(dtype));
+    TPI_REQUIRE(dtype == TPCL_F32 || dtype == TPCL_I32, TPCL_ERR_ARG,
+                "tensor: dtype %s, need F32 or I32", tpcl_dtype_name(dtype));
     TPI_REQUIRE(ndim >= 1 && ndim <= 4, TPCL_ERR_ARG, "tensor: %d dimensions, need 1 to 4", ndim);
     t = calloc(1, sizeof *t);
     TPI_REQUIRE(t, TPCL_ERR_NOMEM, "tensor object");
@@ -23,7 +23,8 @@ tpcl_status tpcl_tensor_create(tpcl_device *device, tpcl_dtype dtype, int ndim, 
     t->dtype = dtype;
     t->ndim = ndim;
     for (int d = 0; d < ndim; d++) {
-        TPI_REQUIRE(shape[d] >= 0, TPCL_ERR_ARG, "tensor: dimension %d is %lld", d, (long long)shape[d]);
+        TPI_REQUIRE(shape[d] >= 0, TPCL_ERR_ARG, "tensor: dimension %d is %lld", d,
+                    (long long)shape[d]);
         t->shape[d] = shape[d];
         TPI_REQUIRE(tpi_mul_u64(bytes, (uint64_t)shape[d], &bytes), TPCL_ERR_SHAPE,
                     "tensor: its size overflows at dimension %d", d);
