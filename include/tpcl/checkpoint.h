@@ -73,7 +73,8 @@ typedef struct tpcl_checkpoint tpcl_checkpoint;
 /**
  * Opens MODEL (a .gguf file, or a folder with config.json and model.safetensors or
  * model.safetensors.index.json), reads and checks every header, the configuration, and that each
- * weight the architecture needs is there with the right shape. No tensor data is read.
+ * weight the architecture needs is there with the right shape. No tensor data is read, but for
+ * GGUF's rope_freqs.weight, which is configuration.
  *
  * Collective: no.  Blocks: yes.  Allocates: yes.
  * Errors: TPCL_ERR_OPEN, TPCL_ERR_IO, TPCL_ERR_FORMAT, TPCL_ERR_UNSUPPORTED (architecture; K-quants,
