@@ -1,0 +1,125 @@
+/* Ranks of one host: seats in an MPI-3 shared-memory window, C11 atomics on the lines, and no MPI
+ * call between open and close. A step costs two cache-line transfers per rank besides the data. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "comm/comm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Each rank's part: two lines, the last words, two data areas. The lines of different ranks are far
+ * apart; data starts on pages of its own, so that the owner's node holds it (first touch). */
+enum { PAGE = 4096 };
+_Static_assert(2 * sizeof(struct tpi_line) + sizeof(struct tpi_words) <= PAGE, "head of a part");
+
+struct window {
+    MPI_Win win;
+};
+
+static size_t area_bytes(const struct tpcl_comm *comm)
+{
+    return (comm->chunk + PAGE - 1) / PAGE * PAGE;
+}
+
+static tpcl_status find_seats(struct tpcl_comm *comm, MPI_Win win)
+{
+    tpcl_status status = TPCL_OK;
+    for (int r = 0; r < comm->size; r++) {
+        MPI_Aint bytes = 0;
+        int unit = 0;
+        char *base = NULL;
+        TPI_TRY(TPI_MPI(MPI_Win_shared_query(win, r, &bytes, &unit, &base)));
+        /* Mappings differ between processes by whole pages, so all round up to the same byte. */
+        base = (char *)(((uintptr_t)base + PAGE - 1) / PAGE * PAGE);
+        for (size_t k = 0; k < 2; k++)
+            comm->seats[k][r] = (struct tpi_seat){
+                .line = (struct tpi_line *)base + k,
+                .words = (struct tpi_words *)(base + 2 * sizeof(struct tpi_line)),
+                .data = (unsigned char *)base + PAGE + k * area_bytes(comm),
+            };
+    }
+done:
+    return status;
+}
+
+static tpcl_status window_open(struct tpcl_comm *comm)
+{
+    tpcl_status status = TPCL_OK;
+    const MPI_Aint bytes = (MPI_Aint)(2 * PAGE + 2 * area_bytes(comm));
+    struct window *window = NULL;
+    void *base = NULL;
+    window = malloc(sizeof *window);
+    TPI_REQUIRE(window, TPCL_ERR_NOMEM, "communicator: out of memory");
+    window->win = MPI_WIN_NULL;
+    comm->state = window;
+    TPI_TRY(TPI_MPI(
+        MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, comm->local, &base, &window->win)));
+    TPI_TRY(TPI_MPI(MPI_Win_set_errhandler(window->win, MPI_ERRORS_RETURN)));
+    TPI_TRY(TPI_MPI(MPI_Win_lock_all(MPI_MODE_NOCHECK, window->win)));
+    TPI_TRY(find_seats(comm, window->win));
+    for (size_t k = 0; k < 2; k++) {
+        const struct tpi_seat *mine = &comm->seats[k][comm->rank];
+        memset(mine->data, 0, area_bytes(comm)); /* first touch; and no fault in the hot path */
+        mine->line->call = (struct tpi_call){0};
+        atomic_store_explicit(&mine->line->seq, 0, memory_order_release);
+    }
+done:
+    return status;
+}
+
+static bool somebody_gave_up(const struct tpcl_comm *comm, const struct tpi_seat *seats)
+{
+    for (int r = 0; r < comm->size; r++)
+        if (atomic_load_explicit(&seats[r].line->seq, memory_order_relaxed) & TPI_GAVE_UP)
+            return true;
+    return false;
+}
+
+static tpcl_status window_meet(struct tpcl_comm *comm)
+{
+    const struct tpi_seat *seats = comm->seats[comm->seq & 1];
+    struct tpi_wait wait = {0};
+    atomic_store_explicit(&seats[comm->rank].line->seq, comm->seq, memory_order_release);
+    for (int r = 0; r < comm->size; r++) {
+        while (atomic_load_explicit(&seats[r].line->seq, memory_order_acquire) < comm->seq) {
+            const tpcl_status status = tpi_wait_turn(comm, &wait);
+            if (status != TPCL_OK) return status;
+            if (wait.turns % TPI_WAIT_CHECK == 0 && somebody_gave_up(comm, seats))
+                return TPCL_ERR_PEER;
+        }
+    }
+    return TPCL_OK;
+}
+
+static tpcl_status window_fetch(struct tpcl_comm *comm)
+{
+    (void)comm; /* what others brought is read where it lies */
+    return TPCL_OK;
+}
+
+/* Both lines: others may wait for this step, or find this one complete and wait for the next. */
+static void window_leave(struct tpcl_comm *comm, const struct tpi_words *words)
+{
+    struct tpi_words *mine = comm->seats[0][comm->rank].words;
+    memmove(mine, words, sizeof *mine);
+    for (int k = 0; k < 2; k++)
+        atomic_fetch_or_explicit(&comm->seats[k][comm->rank].line->seq, TPI_GAVE_UP,
+                                 memory_order_release);
+}
+
+static void window_close(struct tpcl_comm *comm)
+{
+    struct window *window = comm->state;
+    if (window && window->win != MPI_WIN_NULL) {
+        MPI_Win_unlock_all(window->win);
+        MPI_Win_free(&window->win);
+    }
+    free(window);
+}
+
+const struct tpi_transport tpi_transport_window = {
+    .open = window_open,
+    .meet = window_meet,
+    .fetch = window_fetch,
+    .leave = window_leave,
+    .close = window_close,
+};
