@@ -139,7 +139,7 @@ static tpcl_status read_tensor(tpcl_checkpoint *cp, const tpi_file *file, const 
     tpcl_status status = TPCL_OK;
     const char *path = file->path;
     tpi_entry *entry;
-    uint64_t elements, bits = 0;
+    uint64_t elements = 0, bits = 0;
 
     TPI_REQUIRE(json_is_object(object), TPCL_ERR_FORMAT, "%s: tensor '%s' is not an object", path,
                 name);
