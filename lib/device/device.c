@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "device/cache.h"
 #include "device/list.h"
 #include "device/query.h"
 #include "device/select.h"
@@ -54,6 +55,13 @@ static void take_units(tpcl_device *dev, int units)
     dev->info.compute_units = (int)tpi_query_uint(part, CL_DEVICE_MAX_COMPUTE_UNITS);
 }
 
+static void set_budget(tpcl_device *dev)
+{
+    const uint64_t host =
+        dev->info.type == TPCL_DEVICE_CPU ? tpi_host_available_bytes() : UINT64_MAX;
+    dev->budget_bytes = dev->info.global_bytes < host ? dev->info.global_bytes : host;
+}
+
 static tpcl_status open_queue(tpcl_device *dev, bool profile)
 {
     tpcl_status status = TPCL_OK;
@@ -100,13 +108,17 @@ tpcl_status tpcl_device_open(const tpcl_device_options *options, tpcl_device **o
     dev = calloc(1, sizeof *dev);
     TPI_REQUIRE(dev, TPCL_ERR_NOMEM, "device object");
     dev->refs = 1;
+    dev->ledger = tpi_ledger_create();
+    TPI_REQUIRE(dev->ledger, TPCL_ERR_NOMEM, "device object");
     dev->log = options->log;
     TPI_TRY(choose_entry(options, &chosen));
     dev->platform = chosen.platform;
     dev->id = chosen.id;
     dev->info = chosen.info;
     take_units(dev, options->units);
+    set_budget(dev);
     TPI_TRY(open_queue(dev, options->profile));
+    tpi_cache_open(dev, options->cache_dir);
     *out = dev;
     dev = NULL;
 done:
@@ -126,10 +138,12 @@ void tpcl_device_close(tpcl_device **devp)
     tpcl_device *dev = *devp;
     *devp = NULL;
     if (--dev->refs > 0) return;
+    tpi_programs_store(dev);
     tpi_programs_free(dev);
     if (dev->queue) clReleaseCommandQueue(dev->queue);
     if (dev->context) clReleaseContext(dev->context);
     if (dev->is_sub_device) clReleaseDevice(dev->id);
+    tpi_ledger_release(dev->ledger);
     free(dev);
 }
 

@@ -13,6 +13,7 @@
 #include "base/error.h"
 
 typedef struct tpi_program tpi_program; /* device/program.c: one built program and its kernels */
+typedef struct tpi_ledger tpi_ledger;   /* device/buffer.c: bytes in live buffers */
 
 struct tpcl_device {
     int refs; /* not atomic: a device and its children belong to one thread */
@@ -26,6 +27,8 @@ struct tpcl_device {
     char cache_dir[512]; /* "" = no disk cache */
     bool cache_warned;
     tpi_program *programs; /* list, newest first */
+    uint64_t budget_bytes; /* most that all buffers together may take */
+    tpi_ledger *ledger;
 };
 
 struct tpcl_tensor {
@@ -43,6 +46,9 @@ tpcl_device *tpi_device_retain(tpcl_device *dev);
  * kernel belongs to the cache: do not release it. A compiler error's log is in the message. */
 TPCL_NODISCARD tpcl_status tpi_kernel_get(tpcl_device *dev, const char *name, const char *options,
                                           const char *kernel, cl_kernel *out);
+/* Stores the binaries of programs that were built from source. Best once all kernels have run; done
+ * at the latest when the device is closed. A matter of seconds on PoCL, the first time only. */
+void tpi_programs_store(tpcl_device *dev);
 void tpi_programs_free(tpcl_device *dev);
 
 /* clCreateBuffer with the checks that drivers lack (0 bytes, allocation limit, memory that is only
@@ -50,6 +56,13 @@ void tpi_programs_free(tpcl_device *dev);
 TPCL_NODISCARD tpcl_status tpi_buffer_create(tpcl_device *dev, size_t bytes, const char *what,
                                              cl_mem *out);
 void tpi_buffer_release(cl_mem *mem);
+
+tpi_ledger *tpi_ledger_create(void);
+void tpi_ledger_release(tpi_ledger *ledger); /* NULL is a no-op */
+/* Bytes in this device's live buffers. */
+uint64_t tpi_device_used_bytes(const tpcl_device *dev);
+/* What the host can still give; the largest number where it does not say. */
+uint64_t tpi_host_available_bytes(void);
 
 /* A launch in progress: kernel, next argument index, first error. Arguments are pushed in order. */
 typedef struct tpi_launch {
@@ -86,6 +99,9 @@ static inline void tpi_arg_ulong(tpi_launch *l, uint64_t value)
 TPCL_NODISCARD tpcl_status tpi_launch_run(tpi_launch *l, int dims, const size_t *global,
                                           const size_t *local, const char *what);
 
+/* "CL_OUT_OF_RESOURCES"; "OpenCL error" for codes without a name. */
+const char *tpi_cl_name(cl_int err);
+/* Message "what: CL_OUT_OF_RESOURCES (-5)". */
 tpcl_status tpi_cl_check(cl_int err, const char *what);
 /* status = TPI_CL(clFoo(...)); turns a cl_int into a tpcl_status with a message. */
 #define TPI_CL(call) tpi_cl_check((call), #call)
