@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <CL/cl.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -141,20 +140,13 @@ void help_print(enum verb verb)
 
 void version_print(void)
 {
-#if defined(CL_VERSION_3_0)
-    static const char headers[] = "3.0";
-#elif defined(CL_VERSION_2_2)
-    static const char headers[] = "2.2";
-#else
-    static const char headers[] = "1.2";
-#endif
     char mpi[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     int length = 0;
     MPI_Get_library_version(mpi, &length);
     mpi[strcspn(mpi, "\n")] = '\0';
     for (char *c = mpi; *c; c++) *c = *c == '\t' ? ' ' : *c;
     printf("tpcl %s (commit %s)\n", TPCL_VERSION, TPCL_COMMIT);
-    printf("OpenCL headers %s, used as 1.2\n", headers);
+    printf("OpenCL headers %s, used as 1.2\n", TPCL_OPENCL_HEADERS);
     printf("CLBlast %s\n", *TPCL_CLBLAST_VERSION ? TPCL_CLBLAST_VERSION : "of unknown version");
     printf("MPI: %s\n", mpi);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -14,8 +15,12 @@
 #include "report.h"
 #include "signals.h"
 
-/* How long a rank that already failed waits for the others, so that the job ends soon. */
-static const double failed_wait_s = 4;
+/* How long a rank that already failed waits for the others, so that the job ends soon; less when it
+ * has just waited for them in vain. */
+static double failed_wait_s(int code)
+{
+    return code == EX_TEMPFAIL ? 1 : 4;
+}
 
 double seconds_now(void)
 {
@@ -77,6 +82,9 @@ static _Noreturn void abandon(const struct job *job, int code)
     report_print();
     fflush(NULL);
     signals_finished();
+    /* MPICH would follow our one line with one of its own */
+    const int nowhere = open("/dev/null", O_WRONLY);
+    if (nowhere >= 0) dup2(nowhere, STDERR_FILENO);
     MPI_Abort(MPI_COMM_WORLD, code);
     _exit(code);
 }
@@ -87,7 +95,7 @@ int job_agree(struct job *job, int code)
     MPI_Request request = MPI_REQUEST_NULL;
     if (!codes) abandon(job, report_fail(EX_OSERR, "out of memory"));
     const int err = MPI_Iallgather(&code, 1, MPI_INT, codes, 1, MPI_INT, job->comm, &request);
-    if (err != MPI_SUCCESS || !wait_for(&request, code ? failed_wait_s : job->timeout_s))
+    if (err != MPI_SUCCESS || !wait_for(&request, code ? failed_wait_s(code) : job->timeout_s))
         abandon(job, code); /* `codes` stays: MPI may still write to it */
     int first = -1, agreed = 0;
     for (int r = job->size - 1; r >= 0; r--)
@@ -167,7 +175,7 @@ int job_end(struct job *job, int code)
     fflush(NULL);
     signals_phase("ending");
     const int err = MPI_Ibarrier(job->comm, &request);
-    if (err != MPI_SUCCESS || !wait_for(&request, code ? failed_wait_s : job->timeout_s))
+    if (err != MPI_SUCCESS || !wait_for(&request, code ? failed_wait_s(code) : job->timeout_s))
         abandon(job, code ? code : CODE_PEER);
     MPI_Comm_free(&job->comm);
     signals_finished();

@@ -137,19 +137,24 @@ static int start(const char *mpiexec, int ranks, char **argv)
     return 0;
 }
 
-/* Hydra passes exit codes through, but returns a signal's number for a killed rank. */
+/* Hydra passes exit codes through, and returns the signal's number for a killed rank. */
 static int translate(int wait_status)
 {
     const int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0;
+    const bool fatal = code == SIGILL || code == SIGABRT || code == SIGBUS || code == SIGFPE ||
+                       code == SIGKILL || code == SIGSEGV;
+    if (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGPIPE)
+        return report_fail(EX_IOERR, "standard output: %s", strerror(EPIPE));
     if (WIFSIGNALED(wait_status))
         return report_fail(EX_TEMPFAIL, "the launcher was killed (signal %d)",
                            WTERMSIG(wait_status));
-    if (code > 0 && code < 32)
+    if (fatal)
         return report_fail(EX_TEMPFAIL,
                            "a rank was killed (signal %d) before the end; -v shows which process "
                            "is which rank",
                            code);
-    if (code == 255) return report_fail(EX_TEMPFAIL, "the launcher ended the job (exit code 255)");
+    if ((code > 0 && code < EX__BASE) || code == 255)
+        return report_fail(EX_TEMPFAIL, "the launcher ended the job (its exit code is %d)", code);
     return code;
 }
 

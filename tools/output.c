@@ -32,10 +32,13 @@ void output_submit(struct output *out)
     out->submitted_s = seconds_now();
 }
 
-static void check_stdout(struct output *out)
+/* Every byte for stdout goes through here. MPI may have made the stream unbuffered, so the cause of
+ * a failure is known only right after the write. */
+static void put(struct output *out, const char *bytes, size_t length)
 {
+    if (out->code) return;
     errno = 0;
-    if (!out->code && (fflush(stdout) != 0 || ferror(stdout)))
+    if (fwrite(bytes, 1, length, stdout) != length || fflush(stdout) != 0)
         out->code = report_fail(EX_IOERR, "standard output: %s", strerror(errno ? errno : EIO));
 }
 
@@ -52,23 +55,23 @@ static void put_text(struct output *out, const char *text)
         length = text_strip(piece, length);
         text = piece;
     }
-    fwrite(text, 1, length, stdout);
+    put(out, text, length);
 }
 
 int output_token(void *context, int32_t id)
 {
     struct output *out = context;
     const char *text = "";
-    out->last_s = seconds_now();
-    if (out->n == 0) out->first_s = out->last_s;
+    char number[16];
+    if (out->n == 0) out->first_s = seconds_now();
     out->ids[out->n++] = id;
     if (out->decoder) {
         out->code = report_status(tpcl_decoder_push(out->decoder, id, &text));
         if (!out->code) put_text(out, text);
     } else if (!out->settings->json) {
-        printf("%s%" PRId32, out->n > 1 ? "," : "", id);
+        snprintf(number, sizeof number, "%s%" PRId32, out->n > 1 ? "," : "", id);
+        put(out, number, strlen(number));
     }
-    if (!out->settings->json) check_stdout(out);
     return out->code;
 }
 
@@ -114,7 +117,7 @@ static void put_json(struct output *out, const struct session *s, const tpcl_gen
     json_object_set_new(object, "ranks", json_ranks(s));
     char *line = json_dumps(object, JSON_REAL_PRECISION(6));
     if (line && !out->text.failed)
-        puts(line);
+        put(out, line, strlen(line));
     else
         out->code = report_fail(EX_OSERR, "out of memory for the JSON object");
     free(line);
@@ -129,11 +132,8 @@ int output_finish(struct output *out, const struct session *s, const tpcl_genera
         out->code = report_status(tpcl_decoder_finish(out->decoder, &rest));
         if (!out->code) put_text(out, rest);
     }
-    if (out->settings->json)
-        put_json(out, s, result);
-    else
-        putchar('\n');
-    check_stdout(out);
+    if (out->settings->json) put_json(out, s, result);
+    put(out, "\n", 1);
     return out->code;
 }
 

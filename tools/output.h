@@ -16,8 +16,8 @@ struct output {
     struct text_buffer text; /* for --json */
     int32_t *ids;
     int n;
-    double submitted_s, first_s, last_s; /* seconds_now() */
-    int code;                            /* of the first failure to write */
+    double submitted_s, first_s; /* seconds_now() */
+    int code;                    /* of the first failure to write */
 };
 
 /* Only rank 0 prints; on the others, and without tokenizer, @p tokenizer is NULL. */

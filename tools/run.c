@@ -32,7 +32,7 @@ static int generate(struct session *s, struct output *out)
     output_submit(out);
     const tpcl_status status = tpcl_model_generate(s->model, s->ids, s->n_ids, &options, &result);
     /* a rank's own trouble with its output comes first: it is the cause */
-    const int code = out->code ? out->code : report_status(status);
+    const int code = out->code ? out->code : session_status(status);
     if (code) result.finish = TPCL_FINISH_ERROR;
     const int written = output_finish(out, s, &result);
     const int agreed = job_agree(&s->job, code ? code : written);

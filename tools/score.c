@@ -41,7 +41,7 @@ static int score(struct session *s, struct scoring *w)
 {
     signals_phase("scoring");
     const tpcl_status status = tpcl_model_score(s->model, s->ids, s->n_ids, write_row, w);
-    int code = w->code ? w->code : report_status(status);
+    int code = w->code ? w->code : session_status(status);
     if (!code && w->writer) code = safetensors_writer_finish(w->writer);
     return job_agree(&s->job, code);
 }

@@ -73,6 +73,14 @@ static tpcl_log session_logger(struct session *s)
     return (tpcl_log){.write = session_log, .context = s};
 }
 
+int session_status(tpcl_status status)
+{
+    const bool peer = exit_code(status) == CODE_PEER;
+    if (status == TPCL_ERR_INTERRUPTED || (peer && *signals_interrupt_flag()))
+        return report_fail(EXIT_INTERRUPTED, "interrupted");
+    return report_status(status);
+}
+
 int session_context(const struct session *s)
 {
     const int limit = tpcl_checkpoint_config(s->checkpoint)->max_context;
@@ -150,7 +158,7 @@ static int join(struct session *s)
     };
     signals_phase("opening the OpenCL device");
     const tpcl_status status = tpcl_group_create(s->job.comm, &options, &s->group, NULL, NULL);
-    const int code = job_agree(&s->job, report_status(status));
+    const int code = job_agree(&s->job, session_status(status));
     if (!code) tpcl_comm_set_interrupt(tpcl_group_comm(s->group), signals_interrupt_flag());
     return code;
 }
@@ -178,7 +186,7 @@ static int collect_shares(struct session *s)
         if (!s->shares) code = report_fail(EX_OSERR, "out of memory for %d ranks", s->job.size);
     }
     code = job_agree(&s->job, code);
-    if (!code) code = job_agree(&s->job, report_status(tpcl_model_shares(s->model, s->shares)));
+    if (!code) code = job_agree(&s->job, session_status(tpcl_model_shares(s->model, s->shares)));
     if (!code && s->job.rank == 0 && s->settings->verbose) print_ranks(s);
     return code;
 }
@@ -201,7 +209,7 @@ int session_load(struct session *s)
     const tpcl_status status =
         tpcl_model_load(s->group, TPCL_OK, s->checkpoint, &options, &s->model);
     progress_end(&s->progress);
-    code = job_agree(&s->job, report_status(status));
+    code = job_agree(&s->job, session_status(status));
     if (!code) code = collect_shares(s);
     s->load_s = seconds_now() - s->started_s;
     return code;

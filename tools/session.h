@@ -47,6 +47,9 @@ int session_load(struct session *s);
 /* Frees everything, in step with the other ranks, and leaves MPI. Returns the exit code. */
 int session_end(struct session *s, int code);
 
+/* report_status(), where an interrupt reads the same on every rank. */
+int session_status(tpcl_status status);
+
 /* The context that this run uses. */
 int session_context(const struct session *s);
 
