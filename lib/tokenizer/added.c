@@ -59,29 +59,30 @@ static bool within(const tpi_span *spans, size_t n, size_t start, size_t end)
     return false;
 }
 
-static const tpi_added_token *token_at(const tpi_added *added, const char *text, size_t length,
-                                       size_t at, const tpi_span *trusted, size_t n_trusted)
+static const tpi_added_token *token_at(const tpi_added *added, const char *text, size_t at,
+                                       size_t end, const tpi_span *trusted, size_t n_trusted)
 {
     const unsigned char b = (unsigned char)text[at];
     for (size_t i = added->first[b]; i < added->first[b + 1]; i++) {
         const tpi_added_token *token = &added->tokens[i];
-        if (token->length > length - at || memcmp(token->text, text + at, token->length) != 0)
+        if (token->length > end - at || memcmp(token->text, text + at, token->length) != 0)
             continue;
         if (!token->special || within(trusted, n_trusted, at, at + token->length)) return token;
     }
     return NULL;
 }
 
-bool tpi_added_find(const tpi_added *added, const char *text, size_t length, size_t from,
+bool tpi_added_find(const tpi_added *added, const char *text, size_t from, size_t end,
                     const tpi_span *trusted, size_t n_trusted, tpi_match *match)
 {
-    for (size_t at = from; at < length; at++) {
-        const tpi_added_token *token = token_at(added, text, length, at, trusted, n_trusted);
+    if (added->n == 0) return false;
+    for (size_t at = from; at < end; at++) {
+        const tpi_added_token *token = token_at(added, text, at, end, trusted, n_trusted);
         if (!token) continue;
         *match = (tpi_match){at, at + token->length, token->id};
         if (token->lstrip) match->start -= tpi_space_at_end(text + from, at - from, false);
         if (token->rstrip)
-            match->end += tpi_space_at_start(text + match->end, length - match->end, false);
+            match->end += tpi_space_at_start(text + match->end, end - match->end, false);
         return true;
     }
     return false;

@@ -15,6 +15,8 @@ typedef struct encoder {
     const tpcl_tokenizer *tokenizer;
     tpi_bpe bpe;
     tpi_pieces pieces;
+    const tpi_span *trusted; /* in the whole text */
+    size_t n_trusted;
     tpi_idbuf *ids;
 } encoder;
 
@@ -41,28 +43,48 @@ static bool is_ascii(const char *text, size_t length)
     return true;
 }
 
-/* Text between added tokens: normalise, cut into pieces, merge each. */
-static tpcl_status encode_stretch(encoder *e, const char *text, size_t length)
+static tpcl_status encode_pieces(encoder *e, const char *text, size_t length)
 {
     tpcl_status status = TPCL_OK;
-    utf8proc_uint8_t *composed = NULL;
     const char *piece;
     size_t n;
 
-    if (e->tokenizer->nfc && !is_ascii(text, length)) {
-        const utf8proc_ssize_t rc =
-            utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)length, &composed,
-                         UTF8PROC_STABLE | UTF8PROC_COMPOSE);
-        TPI_REQUIRE(rc >= 0, TPCL_ERR_NOMEM, "encode: NFC of %zu bytes: %s", length,
-                    utf8proc_errmsg(rc));
-        text = (const char *)composed;
-        length = (size_t)rc;
-    }
     tpi_pieces_start(&e->pieces, text, length);
     for (;;) {
         TPI_TRY(tpi_pieces_next(&e->pieces, &piece, &n));
         if (n == 0) break;
         TPI_TRY(encode_piece(e, piece, n));
+    }
+done:
+    return status;
+}
+
+/* text[at .. end) between the tokens that are matched in it as it stands. */
+static tpcl_status encode_stretch(encoder *e, const char *text, size_t at, size_t end)
+{
+    tpcl_status status = TPCL_OK;
+    utf8proc_uint8_t *composed = NULL;
+    const tpi_added *added = &e->tokenizer->added[1];
+    size_t n_trusted = e->n_trusted;
+
+    if (e->tokenizer->nfc && !is_ascii(text + at, end - at)) {
+        const utf8proc_ssize_t rc =
+            utf8proc_map((const utf8proc_uint8_t *)text + at, (utf8proc_ssize_t)(end - at),
+                         &composed, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+        TPI_REQUIRE(rc >= 0, TPCL_ERR_NOMEM, "encode: NFC of %zu bytes: %s", end - at,
+                    utf8proc_errmsg(rc));
+        text = (const char *)composed;
+        at = 0;
+        end = (size_t)rc;
+        n_trusted = 0; /* the loader lets no special token be matched in normalised text */
+    }
+    while (at < end) {
+        tpi_match match;
+        const bool found = tpi_added_find(added, text, at, end, e->trusted, n_trusted, &match);
+        TPI_TRY(encode_pieces(e, text + at, (found ? match.start : end) - at));
+        if (!found) break;
+        TPI_TRY(tpi_idbuf_push(e->ids, match.id));
+        at = match.end;
     }
 done:
     free(composed);
@@ -73,15 +95,15 @@ tpcl_status tpi_encode(const tpcl_tokenizer *tokenizer, const char *text, size_t
                        const tpi_span *trusted, size_t n_trusted, tpi_idbuf *ids)
 {
     tpcl_status status = TPCL_OK;
-    encoder e = {.tokenizer = tokenizer, .ids = ids};
+    encoder e = {.tokenizer = tokenizer, .trusted = trusted, .n_trusted = n_trusted, .ids = ids};
+    const tpi_added *added = &tokenizer->added[0];
     size_t at = 0;
 
     TPI_TRY(tpi_pieces_create(tokenizer->splitter, &e.pieces));
     while (at < length) {
         tpi_match match;
-        const bool found =
-            tpi_added_find(&tokenizer->added, text, length, at, trusted, n_trusted, &match);
-        TPI_TRY(encode_stretch(&e, text + at, (found ? match.start : length) - at));
+        const bool found = tpi_added_find(added, text, at, length, trusted, n_trusted, &match);
+        TPI_TRY(encode_stretch(&e, text, at, found ? match.start : length));
         if (!found) break;
         TPI_TRY(tpi_idbuf_push(ids, match.id));
         at = match.end;

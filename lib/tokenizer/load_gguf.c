@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -8,11 +9,23 @@
 /* tokenizer.ggml.token_type */
 enum { KIND_NORMAL = 1, KIND_UNKNOWN, KIND_CONTROL, KIND_USER_DEFINED, KIND_UNUSED, KIND_BYTE };
 
-/* Rows that the converter padded up to the head's size are no words. */
+/* Rows that the converter padded up to the head's size are no words. Older converters did not mark
+ * them unused, but spelled them by their number. */
+static bool is_padding(const tpcl_tokenizer_source *source, int id)
+{
+    char spelling[32];
+    const int length = snprintf(spelling, sizeof spelling, "[PAD%d]", id);
+    const tpcl_text *text = &source->tokens[id];
+    if (!source->kinds || source->kinds[id] == KIND_NORMAL || source->kinds[id] == KIND_CONTROL)
+        return false;
+    return source->kinds[id] == KIND_UNUSED ||
+           (text->length == (size_t)length && memcmp(text->bytes, spelling, text->length) == 0);
+}
+
 static int without_padding(const tpcl_tokenizer_source *source)
 {
     int n = source->n_tokens;
-    while (source->kinds && n > 1 && source->kinds[n - 1] == KIND_UNUSED) n--;
+    while (n > 1 && is_padding(source, n - 1)) n--;
     return n;
 }
 
@@ -34,7 +47,7 @@ static tpcl_status add_word(tpcl_tokenizer *tokenizer, const tpcl_tokenizer_sour
     const bool special = kind != KIND_USER_DEFINED;
     TPI_TRY(tpi_vocab_set(&tokenizer->vocab, id, text->bytes, text->length,
                           special ? TPI_WORD_SPECIAL : TPI_WORD_ADDED));
-    TPI_TRY(tpi_added_push(&tokenizer->added, id, special, false, false));
+    TPI_TRY(tpi_added_push(&tokenizer->added[0], id, special, false, false));
 done:
     return status;
 }
@@ -73,6 +86,7 @@ tpcl_status tpi_load_gguf(tpcl_tokenizer *tokenizer, const tpcl_tokenizer_source
     TPI_TRY(tpi_vocab_create(&tokenizer->vocab, n));
     for (int id = 0; id < n; id++) TPI_TRY(add_word(tokenizer, source, id));
     TPI_TRY(tpi_vocab_index(&tokenizer->vocab));
+    tpi_added_sort(&tokenizer->added[0], &tokenizer->vocab);
     TPI_TRY(tpi_merges_create(&tokenizer->merges, (size_t)source->n_merges));
     for (int i = 0; i < source->n_merges; i++)
         TPI_TRY(tpi_merges_add_line(&tokenizer->merges, &tokenizer->vocab, i,

@@ -10,12 +10,13 @@
  * so a user must not be able to type them, and answers must not show them. */
 static void guard_markers(tpcl_tokenizer *tokenizer)
 {
-    for (size_t i = 0; i < tokenizer->added.n; i++) {
-        tpi_added_token *token = &tokenizer->added.tokens[i];
-        if (!tpi_chat_is_marker(tokenizer->chat.family, token->text, token->length)) continue;
-        token->special = true;
-        tokenizer->vocab.words[token->id].kind = TPI_WORD_SPECIAL;
-    }
+    for (int k = 0; k < 2; k++)
+        for (size_t i = 0; i < tokenizer->added[k].n; i++) {
+            tpi_added_token *token = &tokenizer->added[k].tokens[i];
+            if (!tpi_chat_is_marker(tokenizer->chat.family, token->text, token->length)) continue;
+            token->special = true;
+            tokenizer->vocab.words[token->id].kind = TPI_WORD_SPECIAL;
+        }
 }
 
 tpcl_status tpcl_tokenizer_create(const tpcl_tokenizer_source *source, tpcl_tokenizer **out)
@@ -31,7 +32,6 @@ tpcl_status tpcl_tokenizer_create(const tpcl_tokenizer_source *source, tpcl_toke
     TPI_REQUIRE(tokenizer, TPCL_ERR_NOMEM, "tokenizer");
     tokenizer->eos = -1;
     TPI_TRY(source->model ? tpi_load_gguf(tokenizer, source) : tpi_load_json(tokenizer, source));
-    tpi_added_sort(&tokenizer->added, &tokenizer->vocab);
     tokenizer->chat = tpi_chat_recognise(source->chat_template.bytes, source->chat_template.length);
     guard_markers(tokenizer);
     *out = tokenizer;
@@ -46,7 +46,8 @@ void tpcl_tokenizer_destroy(tpcl_tokenizer **tokenizer)
     if (!tokenizer || !*tokenizer) return;
     tpi_vocab_free(&(*tokenizer)->vocab);
     tpi_merges_free(&(*tokenizer)->merges);
-    tpi_added_free(&(*tokenizer)->added);
+    tpi_added_free(&(*tokenizer)->added[0]);
+    tpi_added_free(&(*tokenizer)->added[1]);
     tpi_splitter_destroy(&(*tokenizer)->splitter);
     free(*tokenizer);
     *tokenizer = NULL;
@@ -62,12 +63,18 @@ int tpcl_tokenizer_eos(const tpcl_tokenizer *tokenizer)
     return tokenizer->eos;
 }
 
+tpi_added_token *tpi_find_added(const tpcl_tokenizer *tokenizer, const char *text, size_t length)
+{
+    for (int k = 0; k < 2; k++)
+        for (size_t i = 0; i < tokenizer->added[k].n; i++) {
+            tpi_added_token *token = &tokenizer->added[k].tokens[i];
+            if (token->length == length && memcmp(token->text, text, length) == 0) return token;
+        }
+    return NULL;
+}
+
 int tpcl_tokenizer_find_special(const tpcl_tokenizer *tokenizer, const char *text)
 {
-    const size_t length = strlen(text);
-    for (size_t i = 0; i < tokenizer->added.n; i++) {
-        const tpi_added_token *token = &tokenizer->added.tokens[i];
-        if (token->length == length && memcmp(token->text, text, length) == 0) return token->id;
-    }
-    return -1;
+    const tpi_added_token *token = tpi_find_added(tokenizer, text, strlen(text));
+    return token ? token->id : -1;
 }

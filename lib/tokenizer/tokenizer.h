@@ -32,7 +32,7 @@ typedef struct tpi_chat {
 struct tpcl_tokenizer {
     tpi_vocab vocab;
     tpi_merges merges;
-    tpi_added added;
+    tpi_added added[2]; /* matched before, and [1] after, the text is normalised */
     tpi_splitter *splitter;
     bool nfc;           /* normalise what lies between added tokens */
     bool ignore_merges; /* a piece that is a word is that word, whatever merges would make */
@@ -48,8 +48,11 @@ tpcl_status tpi_load_gguf(tpcl_tokenizer *tokenizer, const tpcl_tokenizer_source
 tpcl_status tpi_encode(const tpcl_tokenizer *tokenizer, const char *text, size_t length,
                        const tpi_span *trusted, size_t n_trusted, tpi_idbuf *ids);
 
+/* NULL = no added token with this text. */
+tpi_added_token *tpi_find_added(const tpcl_tokenizer *tokenizer, const char *text, size_t length);
+
 tpi_chat tpi_chat_recognise(const char *text, size_t length);
-/* Marks the template's own markers special, whatever the file calls them. */
+/* Whether the text is one of the marks between messages in the family's templates. */
 bool tpi_chat_is_marker(tpi_chat_family family, const char *text, size_t length);
 
 #endif

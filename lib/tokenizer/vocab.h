@@ -111,8 +111,8 @@ typedef struct tpi_match {
     int32_t id;
 } tpi_match;
 
-/* The leftmost, then longest, added token at or after `from`. */
-bool tpi_added_find(const tpi_added *added, const char *text, size_t length, size_t from,
+/* The leftmost, then longest, added token of text[from .. end). */
+bool tpi_added_find(const tpi_added *added, const char *text, size_t from, size_t end,
                     const tpi_span *trusted, size_t n_trusted, tpi_match *match);
 
 #endif
