@@ -87,7 +87,8 @@ __kernel void attention(__global const float *qkv, __global const KV_TYPE *kc,
         for (int j = 0; j < KT; j++) {
             const int key = min(j0 + j, last);
             row[j] = (((size_t)blocks[key / block_size] * kv_heads + group.z) * block_size +
-                      key % block_size) * D;
+                      key % block_size) *
+                     D;
         }
         for (int j = 0; j < keys; j++) {
             FV dot[QT];
@@ -127,8 +128,7 @@ __kernel void attention(__global const float *qkv, __global const KV_TYPE *kc,
             for (int v = 0; v < NV; v++) {
                 const FV value = KV_LOAD(vc + row[j] + v * VEC);
 #pragma unroll
-                for (int i = 0; i < QT; i++)
-                    acc[i][v] = fma(value, (FV)(s[i][j]), acc[i][v]);
+                for (int i = 0; i < QT; i++) acc[i][v] = fma(value, (FV)(s[i][j]), acc[i][v]);
             }
         }
     }

@@ -5,7 +5,7 @@
  *     y[t, i] = h[t, i] / sqrt(mean_j h[t, j]^2 + eps) * w[i]
  *
  * h      [tokens, dim]  f32   read, and written where has_add
- * add    [tokens, dim]  f32   what the row-parallel layer before gave, already summed over the ranks
+ * add    [tokens, dim]  f32   the row-parallel layer's result, already summed over the ranks
  * w      [dim]          f32
  * y      [tokens, dim]  f32   must not be add; may be h only where has_add is 0
  *

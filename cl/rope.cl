@@ -6,7 +6,7 @@
  *            interleaved   (a, b) = (x[2j], x[2j + 1])    ->  the same
  *     q stays in qkv; k and v go to slot[t] of the cache.
  *
- * qkv     [tokens, (heads + 2 kv_heads) * D]  f32   this rank's q, k and v heads, one behind another
+ * qkv     [tokens, (heads + 2 kv_heads) * D]  f32   this rank's q, k and v heads, in that order
  * angles  [context, D/2]  float2 (cos, sin)
  * pos     [tokens]  i32   position of the token in its sequence
  * slot    [tokens]  i32   block * block_size + place in the block
@@ -24,10 +24,9 @@
 #error "D, VEC, INTERLEAVED and KV_F16 must be given with -D"
 #endif
 
-
 #if KV_F16
 #define KV_TYPE half
-#define KV_STORE(v, p) CAT(vstore_half, VEC)(v, 0, p)
+#define KV_STORE(v, p) CAT(CAT(vstore_half, VEC), _rte)(v, 0, p)
 #else
 #define KV_TYPE float
 #define KV_STORE(v, p) CAT(vstore, VEC)(v, 0, p)
@@ -73,8 +72,8 @@ __kernel void rope_store(__global float *qkv, __global const float2 *angles,
         return;
     }
     const int kv = head - heads - (is_v ? kv_heads : 0);
-    const size_t row = ((size_t)(slot[t] / block_size) * kv_heads + kv) * block_size +
-                       slot[t] % block_size;
+    const size_t row =
+        ((size_t)(slot[t] / block_size) * kv_heads + kv) * block_size + slot[t] % block_size;
     __global KV_TYPE *to = (is_v ? vc : kc) + row * D;
     for (int i = 0; i < D; i += VEC) KV_STORE(CAT(vload, VEC)(0, x + i), to + i);
 }

@@ -1,4 +1,5 @@
-/** @file group.h  One rank's seat in a tensor-parallel group: device, communicator, shard weights. */
+/** @file group.h  One rank's seat in a tensor-parallel group: device, communicator, shard weights.
+ */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TPCL_GROUP_H
 #define TPCL_GROUP_H
@@ -31,8 +32,9 @@ typedef struct tpcl_group_options {
  *
  * Collective: on @p comm, which is duplicated.  Blocks: yes.  Allocates: yes.
  * Errors: those of tpcl_device_open and tpcl_comm_create, agreed by all ranks: the failing rank has
- * its own code, the others TPCL_ERR_PEER, and *out is then NULL on all. When the failure comes after
- * the communicator was made, @p failed_rank and @p failed_code (may be NULL) tell whose it was.
+ * its own code, the others TPCL_ERR_PEER, and *out is then NULL on all. When the failure comes
+ * after the communicator was made, @p failed_rank and @p failed_code (may be NULL) tell whose it
+ * was.
  */
 TPCL_NODISCARD tpcl_status tpcl_group_create(MPI_Comm comm, const tpcl_group_options *options,
                                              tpcl_group **out, int *failed_rank,

@@ -14,10 +14,10 @@ extern "C" {
 typedef struct tpcl_model tpcl_model;
 
 typedef struct tpcl_model_options {
-    int context;          /**< KV cache positions; 0 = the smaller of the model's and 4096 */
-    int chunk;            /**< prompt tokens per forward pass; 0 = 256 */
-    bool kv_f32;          /**< store K and V as f32 instead of f16 */
-    int valid_vocab;      /**< rows from here on never win a sample (padding); 0 = vocab */
+    int context;     /**< KV cache positions; 0 = the smaller of the model's and 4096 */
+    int chunk;       /**< prompt tokens per forward pass; 0 = 256 */
+    bool kv_f32;     /**< store K and V as f32 instead of f16 */
+    int valid_vocab; /**< rows from here on never win a sample (padding); 0 = vocab */
     /** Called on every rank now and then while weights load; may be NULL. */
     void (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);
     void *progress_context;
@@ -29,8 +29,8 @@ typedef struct tpcl_model_share {
     char device[256], platform[256], host[64];
     int pid;
     uint64_t weight_bytes, kv_bytes, scratch_bytes;
-    tpcl_range vocab, inter;      /**< of layer 0 */
-    tpcl_head_range heads;        /**< of layer 0 */
+    tpcl_range vocab, inter; /**< of layer 0 */
+    tpcl_head_range heads;   /**< of layer 0 */
 } tpcl_model_share;
 
 /** Plans rank @p rank of @p size without a device: shards and bytes. Errors: TPCL_ERR_ARG. */
@@ -57,10 +57,10 @@ TPCL_NODISCARD tpcl_status tpcl_model_shares(tpcl_model *model, tpcl_model_share
 typedef enum tpcl_finish { TPCL_FINISH_STOP, TPCL_FINISH_LENGTH, TPCL_FINISH_ERROR } tpcl_finish;
 
 typedef struct tpcl_generate_options {
-    int n_predict;            /**< >= 0 */
+    int n_predict; /**< >= 0 */
     tpcl_sampling sampling;
     const int32_t *stop_ids;
-    int n_stop_ids;           /**< 0: generate on whatever comes */
+    int n_stop_ids; /**< 0: generate on whatever comes */
     /** Rank 0 only: each generated id that is not a stop id, as it comes. Nonzero return = stop. */
     int (*token)(void *context, int32_t id);
     void *token_context;
@@ -71,8 +71,8 @@ typedef struct tpcl_generate_result {
     int32_t *ids; /**< malloc'ed; the same on every rank; without the stop id */
     int n;
     tpcl_finish finish;
-    double first_token_s;  /**< submit to first logits */
-    double generation_s;   /**< first to last token */
+    double first_token_s; /**< submit to first logits */
+    double generation_s;  /**< first to last token */
 } tpcl_generate_result;
 
 /**

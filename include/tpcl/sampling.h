@@ -11,7 +11,8 @@ extern "C" {
 #endif
 
 typedef struct tpcl_sampling {
-    float temperature; /**< 0 (also tiny and -0) = greedy, the lowest id wins a tie; not negative, finite */
+    float temperature; /**< 0 (also tiny and -0) = greedy, the lowest id wins a tie; not negative,
+                          finite */
     int top_k;         /**< 0 = off; >= vocab = off */
     float top_p;       /**< in [0, 1]; 1 = off; 0 keeps the best only */
     uint64_t seed;
@@ -28,7 +29,8 @@ TPCL_NODISCARD tpcl_status tpcl_sampling_check(const tpcl_sampling *sampling);
  * @param logits  in   [n], f32
  * @param valid   in   ids from here on (padding rows) are never chosen; 1..n
  * @param step    in   number of tokens drawn before in this sequence
- * Errors: TPCL_ERR_NONFINITE (a NaN or infinity among the valid logits, naming its id), TPCL_ERR_NOMEM.
+ * Errors: TPCL_ERR_NONFINITE (a NaN or infinity among the valid logits, naming its id),
+ * TPCL_ERR_NOMEM.
  */
 TPCL_NODISCARD tpcl_status tpcl_sample(const float *logits, int n, int valid,
                                        const tpcl_sampling *sampling, uint64_t step, int32_t *id);

@@ -3,13 +3,16 @@
 #ifndef TPCL_TPCL_H
 #define TPCL_TPCL_H
 
+#include <tpcl/attention.h>
 #include <tpcl/comm.h>
 #include <tpcl/device.h>
 #include <tpcl/dtype.h>
 #include <tpcl/group.h>
+#include <tpcl/linear.h>
 #include <tpcl/log.h>
 #include <tpcl/shard.h>
 #include <tpcl/status.h>
 #include <tpcl/tensor.h>
+#include <tpcl/vocab.h>
 
 #endif

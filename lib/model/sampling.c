@@ -14,8 +14,8 @@ tpcl_status tpcl_sampling_check(const tpcl_sampling *s)
     TPI_REQUIRE(isfinite(s->temperature) && s->temperature >= 0.0f, TPCL_ERR_ARG,
                 "temperature %g: need a finite number >= 0 (0 = greedy)", (double)s->temperature);
     TPI_REQUIRE(s->top_k >= 0, TPCL_ERR_ARG, "top-k %d: need 0 (off) or more", s->top_k);
-    TPI_REQUIRE(s->top_p >= 0.0f && s->top_p <= 1.0f, TPCL_ERR_ARG, "top-p %g: need 0 to 1 (1 = off)",
-                (double)s->top_p);
+    TPI_REQUIRE(s->top_p >= 0.0f && s->top_p <= 1.0f, TPCL_ERR_ARG,
+                "top-p %g: need 0 to 1 (1 = off)", (double)s->top_p);
 done:
     return status;
 }
@@ -103,7 +103,8 @@ tpcl_status tpcl_sample(const float *logits, int n, int valid, const tpcl_sampli
     }
     double best = -INFINITY;
     for (int i = 0; i < kept; i++) {
-        const double score = (double)c[i].logit / sampling->temperature + gumbel(sampling->seed, step, c[i].id);
+        const double score =
+            (double)c[i].logit / sampling->temperature + gumbel(sampling->seed, step, c[i].id);
         if (score > best || (score == best && c[i].id < *id)) {
             best = score;
             *id = c[i].id;

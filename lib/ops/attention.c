@@ -16,8 +16,12 @@ tpcl_status tpi_attention(const tpi_attention_args *a)
     char options[128];
     TPI_REQUIRE(a->pairs == 1 || a->pairs == 2 || a->pairs == TPI_ATTENTION_PAIRS, TPCL_ERR_ARG,
                 "attention: %d pairs, need 1, 2 or 4", a->pairs);
+    TPI_REQUIRE(g->head_dim >= 2 && g->head_dim <= 256 && g->head_dim % 2 == 0, TPCL_ERR_ARG,
+                "attention: head_dim %d, need an even number from 2 to 256", g->head_dim);
     TPI_TRY(tpi_need("attention qkv", a->qkv, a->tokens, stride));
     TPI_TRY(tpi_need("attention out", a->out, a->tokens, (int64_t)g->heads * g->head_dim));
+    TPI_TRY(tpi_need("attention pos", a->pos, a->tokens, 1));
+    TPI_TRY(tpi_need("attention seq", a->seq, a->tokens, 1));
     TPI_TRY(tpi_need("attention row tiles", a->row_tiles, a->n_row_tiles, 2));
     TPI_TRY(tpi_need("attention head tiles", a->head_tiles, a->n_head_tiles, 4));
     if (g->heads == 0) goto done;

@@ -35,7 +35,8 @@ void tpi_swiglu_ref(const float *x, float *y, int tokens, int inter)
     for (int t = 0; t < tokens; t++) {
         const float *gate = x + (size_t)t * 2 * (size_t)inter, *up = gate + inter;
         for (int i = 0; i < inter; i++)
-            y[(size_t)t * (size_t)inter + (size_t)i] = (float)(gate[i] / (1.0 + exp(-gate[i])) * up[i]);
+            y[(size_t)t * (size_t)inter + (size_t)i] =
+                (float)(gate[i] / (1.0 + exp(-gate[i])) * up[i]);
     }
 }
 

@@ -33,19 +33,6 @@ static tpcl_status get_kernel(const tpi_weight *w, linear_plan plan, cl_kernel *
                           kernel);
 }
 
-tpcl_status tpi_linear_prepare(const tpi_weight *w, int max_tokens)
-{
-    tpcl_status status = TPCL_OK;
-    cl_kernel kernel;
-    static const int representatives[] = {1, 2, 3, 8, TILE_FROM};
-    if (w->bytes == 0) return TPCL_OK;
-    for (size_t i = 0; i < sizeof representatives / sizeof *representatives; i++)
-        if (representatives[i] <= max_tokens)
-            TPI_TRY(get_kernel(w, plan_for(representatives[i]), &kernel));
-done:
-    return status;
-}
-
 tpcl_status tpi_linear(const tpi_weight *w, const tpcl_tensor *x, const tpcl_tensor *bias,
                        tpcl_tensor *y, int tokens)
 {

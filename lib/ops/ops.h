@@ -13,8 +13,6 @@
 /* y [tokens, n] = x [tokens, k] W^T + bias [n] (NULL = none). */
 tpcl_status tpi_linear(const tpi_weight *w, const tpcl_tensor *x, const tpcl_tensor *bias,
                        tpcl_tensor *y, int tokens);
-/* Compiles what `tokens` up to `max_tokens` will need, so that no forward pass compiles. */
-tpcl_status tpi_linear_prepare(const tpi_weight *w, int max_tokens);
 /* w [n, k] f32 row-major. f64 accumulation. */
 void tpi_linear_ref(const float *x, const float *w, const float *bias, float *y, int tokens, int n,
                     int k);
@@ -22,7 +20,8 @@ void tpi_linear_ref(const float *x, const float *w, const float *bias, float *y,
 /* y [tokens, k] = rows ids[t] - v0 of the weight, zero rows where another rank owns the word. */
 tpcl_status tpi_embed(const tpi_weight *w, const tpcl_tensor *ids, tpcl_tensor *y, int tokens,
                       int v0);
-void tpi_embed_ref(const int32_t *ids, const float *w, float *y, int tokens, int k, int v0, int rows);
+void tpi_embed_ref(const int32_t *ids, const float *w, float *y, int tokens, int k, int v0,
+                   int rows);
 
 /* h += add (NULL = nothing); y = rmsnorm(h) * w. All [tokens, dim]. */
 tpcl_status tpi_rmsnorm(tpcl_tensor *h, const tpcl_tensor *add, const tpcl_tensor *w,
@@ -59,15 +58,15 @@ void tpi_rope_ref(float *x, const float *norm, const float *angles, int head_dim
 
 typedef struct tpi_attention_args {
     tpi_heads heads;
-    const tpcl_tensor *qkv;             /* as tpi_rope_args */
-    tpcl_tensor *out;                   /* [tokens, heads * head_dim] */
-    const tpcl_tensor *pos, *seq;       /* [tokens] I32 */
-    const tpcl_tensor *table;           /* [sequences, table_width] I32 */
-    const tpcl_tensor *row_tiles;       /* [n_row_tiles, 2] I32 */
-    const tpcl_tensor *head_tiles;      /* [n_head_tiles, 4] I32 */
+    const tpcl_tensor *qkv;        /* as tpi_rope_args */
+    tpcl_tensor *out;              /* [tokens, heads * head_dim] */
+    const tpcl_tensor *pos, *seq;  /* [tokens] I32 */
+    const tpcl_tensor *table;      /* [sequences, table_width] I32 */
+    const tpcl_tensor *row_tiles;  /* [n_row_tiles, 2] I32 */
+    const tpcl_tensor *head_tiles; /* [n_head_tiles, 4] I32 */
     const tpi_kv_layer *cache;
     int tokens, n_row_tiles, n_head_tiles, table_width;
-    int pairs;                          /* most (token, head) pairs of a tile pair: 1, 2 or 4 */
+    int pairs; /* most (token, head) pairs of a tile pair: 1, 2 or 4 */
 } tpi_attention_args;
 enum { TPI_ATTENTION_PAIRS = 4 };
 tpcl_status tpi_attention(const tpi_attention_args *a);

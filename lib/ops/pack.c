@@ -53,9 +53,15 @@ static void pack_q4(const uint8_t *const rows[P], int k, int block_bytes, uint8_
 void tpi_pack_panel(tpcl_dtype dtype, const uint8_t *const rows[TPI_PANEL], int k, uint8_t *panel)
 {
     switch (dtype) {
-    case TPCL_Q8_0: pack_q8(rows, k, panel); break;
+    case TPCL_Q8_0:
+        pack_q8(rows, k, panel);
+        break;
     case TPCL_Q4_0:
-    case TPCL_Q4_1: pack_q4(rows, k, tpcl_dtype_block_bytes(dtype), panel); break;
-    default: pack_plain(rows, k, (size_t)tpcl_dtype_block_bytes(dtype), panel); break;
+    case TPCL_Q4_1:
+        pack_q4(rows, k, tpcl_dtype_block_bytes(dtype), panel);
+        break;
+    default:
+        pack_plain(rows, k, (size_t)tpcl_dtype_block_bytes(dtype), panel);
+        break;
     }
 }

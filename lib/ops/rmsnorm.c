@@ -51,7 +51,6 @@ void tpi_rmsnorm_ref(float *h, const float *add, const float *w, float *y, int t
             sum += (double)h[at + (size_t)i] * h[at + (size_t)i];
         }
         const double scale = 1.0 / sqrt(sum / dim + eps);
-        for (int i = 0; i < dim; i++)
-            y[at + (size_t)i] = (float)(h[at + (size_t)i] * scale * w[i]);
+        for (int i = 0; i < dim; i++) y[at + (size_t)i] = (float)(h[at + (size_t)i] * scale * w[i]);
     }
 }

@@ -13,6 +13,9 @@ tpcl_status tpi_rope_store(const tpi_rope_args *a)
     const int rows = g->heads + 2 * g->kv_heads;
     tpi_launch l = {.dev = a->qkv->dev};
     char options[128];
+    TPI_REQUIRE(g->head_dim >= 2 && g->head_dim <= 256 && g->head_dim % 2 == 0, TPCL_ERR_ARG,
+                "rope: head_dim %d, need an even number from 2 to 256", g->head_dim);
+    TPI_REQUIRE(!a->q_norm == !a->k_norm, TPCL_ERR_ARG, "rope: q_norm and k_norm go together");
     TPI_TRY(tpi_need("rope qkv", a->qkv, a->tokens, (int64_t)rows * g->head_dim));
     TPI_TRY(tpi_need("rope pos", a->pos, a->tokens, 1));
     TPI_TRY(tpi_need("rope slot", a->slot, a->tokens, 1));

@@ -55,8 +55,8 @@ tpcl_status tpi_part_read(const tpi_part *p, int64_t row, int64_t n_rows, uint8_
     const uint64_t first = (uint64_t)(p->row0 + row) * row_bytes;
     if (width == row_bytes) return tensor_read(t, first, (size_t)n_rows * width, dst);
     for (int64_t r = 0; r < n_rows; r++)
-        TPI_TRY(tensor_read(t, first + (uint64_t)r * row_bytes + skip, width,
-                            dst + (size_t)r * width));
+        TPI_TRY(
+            tensor_read(t, first + (uint64_t)r * row_bytes + skip, width, dst + (size_t)r * width));
 done:
     return status;
 }
@@ -140,9 +140,11 @@ static tpcl_status fill(tpi_weight *w, const tpi_part *parts, int n_parts, uint8
     size_t offset = 0;
 
     for (int done_rows = 0; done_rows < w->n; done_rows += batch * TPI_PANEL) {
-        const int rows = w->n - done_rows < batch * TPI_PANEL ? w->n - done_rows : batch * TPI_PANEL;
+        const int rows =
+            w->n - done_rows < batch * TPI_PANEL ? w->n - done_rows : batch * TPI_PANEL;
         for (int64_t have = 0, got = 0; have < rows; have += got)
-            TPI_TRY(next_rows(&cursor, w->dtype, rows - have, raw + (size_t)have * row_bytes, &got));
+            TPI_TRY(
+                next_rows(&cursor, w->dtype, rows - have, raw + (size_t)have * row_bytes, &got));
         const int panels = (rows + TPI_PANEL - 1) / TPI_PANEL;
         for (int p = 0; p < panels; p++) {
             const uint8_t *lanes[TPI_PANEL];

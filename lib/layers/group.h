@@ -1,0 +1,26 @@
+/* The inside of a group, and the two ways in which a layer's rows cross the ranks. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TPI_LAYERS_GROUP_H
+#define TPI_LAYERS_GROUP_H
+
+#include <tpcl/group.h>
+
+#include "device/device.h"
+
+struct tpcl_group {
+    tpcl_device *dev;
+    tpcl_comm *comm;
+    int rank, size;
+    double *weights; /* [size], or NULL = equal */
+    tpcl_log log;
+    float *staging; /* one chunk: the sum on its way back to the device */
+};
+
+/* y += the other ranks' y, in rank order. A rank with an error of its own brings it in `local`. */
+tpcl_status tpi_reduce(tpcl_group *group, tpcl_status local, tpcl_tensor *y, size_t elements);
+
+/* A replicated f32 vector (norm weight, bias) of a full host tensor, elements [begin, end). */
+tpcl_status tpi_vector_create(tpcl_group *group, const tpcl_host_tensor *tensor, int64_t begin,
+                              int64_t end, tpcl_tensor **out);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "layers/group.h"
+#include "ops/weight.h"
+
+/* One chunk: device -> the window's slot -> sum -> device. The write need not be waited for: the
+ * queue is in order, and `staging` is next written after the next blocking read. */
+static tpcl_status reduce_chunk(tpcl_group *g, tpcl_status local, tpcl_tensor *y, size_t at,
+                                size_t bytes)
+{
+    tpcl_status status = local;
+    float *slot = tpcl_comm_stage(g->comm);
+    if (status == TPCL_OK)
+        status = TPI_CL(
+            clEnqueueReadBuffer(g->dev->queue, y->mem, CL_TRUE, at, bytes, slot, 0, NULL, NULL));
+    TPI_TRY(tpcl_comm_allreduce_sum(g->comm, status, slot, g->staging, bytes / sizeof *slot));
+    TPI_TRY(TPI_CL(clEnqueueWriteBuffer(g->dev->queue, y->mem, CL_FALSE, at, bytes, g->staging, 0,
+                                        NULL, NULL)));
+done:
+    return status;
+}
+
+tpcl_status tpi_reduce(tpcl_group *g, tpcl_status local, tpcl_tensor *y, size_t elements)
+{
+    tpcl_status status = local;
+    const size_t total = elements * sizeof(float), chunk = tpcl_comm_chunk(g->comm);
+    if (g->size == 1 || elements == 0) return local;
+    for (size_t at = 0; at < total; at += chunk) {
+        const size_t bytes = total - at < chunk ? total - at : chunk;
+        TPI_TRY(reduce_chunk(g, status, y, at, bytes));
+    }
+done:
+    return status;
+}
+
+tpcl_status tpi_vector_create(tpcl_group *g, const tpcl_host_tensor *tensor, int64_t begin,
+                              int64_t end, tpcl_tensor **out)
+{
+    tpcl_status status = TPCL_OK;
+    const int64_t n = end - begin;
+    float *values = NULL;
+    *out = NULL;
+    TPI_REQUIRE(tensor->ndim == 1 && begin >= 0 && begin <= end && end <= tensor->shape[0],
+                TPCL_ERR_SHAPE, "%s: %d dimensions of %lld, elements %lld..%lld wanted",
+                tensor->name, tensor->ndim, (long long)tensor->shape[0], (long long)begin,
+                (long long)end);
+    values = malloc((size_t)n * sizeof *values + 1);
+    TPI_REQUIRE(values, TPCL_ERR_NOMEM, "%s: %lld values", tensor->name, (long long)n);
+    const tpi_part part = {tensor, 0, 1, begin, end};
+    TPI_TRY(tpi_part_read_f32(&part, 0, values));
+    TPI_TRY(tpcl_tensor_create(g->dev, TPCL_F32, 1, &n, out));
+    TPI_TRY(tpcl_tensor_write(*out, values, (size_t)n));
+done:
+    if (status != TPCL_OK) tpcl_tensor_destroy(out);
+    free(values);
+    return status;
+}
