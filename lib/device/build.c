@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "device/environment.h"
@@ -49,18 +51,14 @@ tpi_cache_key tpi_build_key(const tpcl_device *dev, const char *const parts[2], 
     return tpi_cache_hash(texts, (int)(sizeof texts / sizeof texts[0]));
 }
 
-static bool is_pocl(const tpcl_device *dev)
-{
-    return strstr(dev->info.platform, "Portable Computing Language") != NULL;
-}
-
-/* PoCL 3.1 ends the whole process when the disk of its own kernel cache is full. */
-static tpcl_status check_pocl_space(const tpcl_device *dev)
+/* PoCL 3.1 ends the whole process when the disk of its own kernel cache is full, and on a read-only
+ * one no kernel builds, for no stated reason. */
+static tpcl_status check_pocl_folder(const tpcl_device *dev)
 {
     tpcl_status status = TPCL_OK;
     char path[512], existing[512];
     struct statvfs fs;
-    if (!is_pocl(dev)) return TPCL_OK;
+    if (!strstr(dev->info.platform, "Portable Computing Language")) return TPCL_OK;
     tpi_pocl_cache_dir(path, sizeof path);
     snprintf(existing, sizeof existing, "%s", path);
     while (statvfs(existing, &fs) != 0) { /* PoCL will make the folders that are missing */
@@ -68,12 +66,15 @@ static tpcl_status check_pocl_space(const tpcl_device *dev)
         if (!slash || slash == existing) return TPCL_OK;
         *slash = '\0';
     }
+    TPI_REQUIRE(access(existing, W_OK) == 0, TPCL_ERR_DEVICE,
+                "PoCL must keep compiled kernels in '%s' but cannot write there (%s); set "
+                "POCL_CACHE_DIR to another folder",
+                path, strerror(errno));
     const unsigned long long mib = (unsigned long long)fs.f_bavail * fs.f_frsize >> 20;
-    TPI_REQUIRE(
-        mib >= POCL_SPACE_MIB, TPCL_ERR_DEVICE,
-        "only %llu MiB are free for PoCL's kernel cache in '%s' and it needs %d; free some or "
-        "set POCL_CACHE_DIR to another folder",
-        mib, path, POCL_SPACE_MIB);
+    TPI_REQUIRE(mib >= POCL_SPACE_MIB, TPCL_ERR_DEVICE,
+                "only %llu MiB are free for PoCL's compiled kernels in '%s' and it needs %d; free "
+                "some or set POCL_CACHE_DIR to another folder",
+                mib, path, POCL_SPACE_MIB);
 done:
     return status;
 }
@@ -100,15 +101,9 @@ static tpcl_status build_failed(tpcl_device *dev, const char *name, const char *
         tpi_log(&dev->log, TPCL_LOG_WARN, "%.*s", (int)bytes, rest);
         rest += bytes + (rest[bytes] == '\n');
     }
-    char path[512];
-    tpi_pocl_cache_dir(path, sizeof path);
-    const bool silent =
-        is_pocl(dev) && !(log && log[0]); /* PoCL says nothing when it cannot write */
-    const tpcl_status status =
-        tpi_fail(TPCL_ERR_DEVICE,
-                 "kernel file %s with '%.120s' does not build on '%.80s' (%s, %d): %.160s%s%.80s",
-                 name, options, dev->info.name, tpi_cl_name(err), err, log ? log : "",
-                 silent ? "PoCL must be able to write to " : "", silent ? path : "");
+    const tpcl_status status = tpi_fail(
+        TPCL_ERR_DEVICE, "kernel file %s with '%.120s' does not build on '%.80s': %s (%d): %.200s",
+        name, options, dev->info.name, tpi_cl_name(err), err, log ? log : "");
     free(log);
     return status;
 }
@@ -140,7 +135,7 @@ tpcl_status tpi_build(tpcl_device *dev, const char *name, const char *const part
     tpcl_status status = TPCL_OK;
     cl_int err = CL_SUCCESS;
     *from_source = false;
-    TPI_TRY(check_pocl_space(dev));
+    TPI_TRY(check_pocl_folder(dev));
     if (build_from_cache(dev, options, key, out)) goto done;
     *from_source = true;
     *out = clCreateProgramWithSource(dev->context, 2, (const char **)parts, NULL, &err);

@@ -135,9 +135,11 @@ tpcl_status tpi_device_choose(const tpcl_device_info *list, int n, const char *s
     int ordinal = 0;
     *index = -1;
     TPI_REQUIRE(local_rank >= 0, TPCL_ERR_ARG, "local rank %d is negative", local_rank);
-    TPI_REQUIRE(n > 0, TPCL_ERR_NO_DEVICE,
-                "no OpenCL device: no installed driver offers one; install a driver (on Debian "
-                "pocl-opencl-icd runs on any CPU) and check with 'clinfo -l'");
+    TPI_REQUIRE(
+        n > 0, TPCL_ERR_NO_DEVICE,
+        "no OpenCL device: no installed driver offers one; 'clinfo -l' lists them. On Debian "
+        "pocl-opencl-icd runs on any CPU, if it can write to its cache folder (POCL_CACHE_DIR, "
+        "or .cache in the home folder)");
     if (!select) select = "";
     get_entry(select, local_rank, word);
     TPI_REQUIRE(word[0] || !strchr(select, ','), TPCL_ERR_ARG,
