@@ -3,6 +3,7 @@
  * and blocks with values that are easy to check by hand. CASES C28. */
 #include "tpcl_test.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/dtype.h"

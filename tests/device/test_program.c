@@ -172,6 +172,10 @@ static void rejected_by_the_driver(void **state)
     tpcl_device *dev = NULL;
     bool from_source = false;
     assert_ok(open_cached(f, f->folder, 0, &dev));
+    if (strcmp(dev->info.platform, "rusticl") == 0) { /* Mesa 22.3 ends the process here */
+        tpcl_device_close(&dev);
+        skip();
+    }
     const tpi_cache_key key = tpi_build_key(dev, sources, "-DBASE=7");
     tpi_cache_store(dev, &key, tpi_cache_claim(dev, &key), "not a binary", 13);
     tpcl_device_close(&dev);
