@@ -73,15 +73,20 @@ struct tpi_transport {
 };
 extern const struct tpi_transport tpi_transport_window, tpi_transport_peer, tpi_transport_solo;
 
+/* How a rank waits. */
+struct tpi_limits {
+    double timeout_s;
+    unsigned spins; /* before a wait yields; 0 where ranks outnumber cores */
+    const volatile int *interrupt;
+};
+
 struct tpcl_comm {
     MPI_Comm mpi, local;
     int rank, size, local_rank, local_size;
     const struct tpi_transport *transport;
     void *state; /* of the transport */
     size_t chunk;
-    double timeout_s;
-    unsigned spins; /* before a wait yields; 0 where ranks outnumber cores */
-    const volatile int *interrupt;
+    struct tpi_limits limits;
 
     uint64_t seq;   /* steps taken */
     uint64_t calls; /* collectives called: the number in messages */
@@ -143,6 +148,6 @@ struct tpi_wait {
     bool patient;
 };
 enum { TPI_WAIT_CHECK = 16 };
-tpcl_status tpi_wait_turn(const struct tpcl_comm *comm, struct tpi_wait *wait);
+tpcl_status tpi_wait_turn(const struct tpi_limits *limits, struct tpi_wait *wait);
 
 #endif

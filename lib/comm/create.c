@@ -14,23 +14,68 @@ static const double default_timeout_s = 60.0;
 enum { CHUNK_DEFAULT = 512 * 1024, CHUNK_MIN = 1024, CHUNK_MAX = 1 << 30 };
 enum { SPINS = 400 }; /* about 20 us of `pause` */
 
-/* All succeed, or all fail with the message of the lowest rank that failed. */
-static tpcl_status agree(MPI_Comm mpi, int rank, int size, tpcl_status local)
+/* What the collectives of the set-up read and write. On the heap, and left there after a timeout:
+ * MPI may still come to write into it. */
+struct setup {
+    MPI_Comm mpi; /* the duplicate */
+    int rank, size;
+    struct tpi_limits limits;
+    int least[2]; /* mine, and over all ranks */
+    struct tpi_words words, heard;
+    uint64_t options[2];
+    cpu_set_t cores[2];
+};
+
+/* MPI's blocking calls burn whole time slices where ranks outnumber cores, and have no deadline. */
+static tpcl_status finish(const struct setup *setup, MPI_Request *request, const char *what)
 {
     tpcl_status status = TPCL_OK;
-    struct tpi_words words = {.code = (int)local}, heard;
-    int mine = local == TPCL_OK ? size : rank, first = size;
-    if (local != TPCL_OK) snprintf(words.message, sizeof words.message, "%s", tpcl_last_error());
-    TPI_TRY(TPI_MPI(MPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, mpi)));
-    if (first == size) goto done;
-    heard = words;
-    TPI_TRY(TPI_MPI(MPI_Bcast(&heard, sizeof heard, MPI_BYTE, first, mpi)));
+    struct tpi_wait wait = {0};
+    for (;;) {
+        int complete = 0;
+        TPI_TRY(TPI_MPI(MPI_Test(request, &complete, MPI_STATUS_IGNORE)));
+        if (complete) break;
+        status = tpi_wait_turn(&setup->limits, &wait);
+        TPI_REQUIRE(status == TPCL_OK, status, "communicator: not all ranks came within %g s (%s)",
+                    setup->limits.timeout_s, what);
+    }
+done:
+    return status;
+}
+
+static tpcl_status find_least(struct setup *setup, MPI_Comm mpi, int mine, int *out)
+{
+    tpcl_status status = TPCL_OK;
+    MPI_Request request = MPI_REQUEST_NULL;
+    setup->least[0] = mine;
+    TPI_TRY(TPI_MPI(
+        MPI_Iallreduce(&setup->least[0], &setup->least[1], 1, MPI_INT, MPI_MIN, mpi, &request)));
+    TPI_TRY(finish(setup, &request, "agreement"));
+    *out = setup->least[1];
+done:
+    return status;
+}
+
+/* All succeed, or all fail with the message of the lowest rank that failed. */
+static tpcl_status agree(struct setup *setup, tpcl_status local)
+{
+    tpcl_status status = TPCL_OK;
+    MPI_Request request = MPI_REQUEST_NULL;
+    struct tpi_words *words = &setup->words, *heard = &setup->heard;
+    int first;
+    words->code = (int)local;
+    snprintf(words->message, sizeof words->message, "%s", tpcl_last_error());
+    TPI_TRY(find_least(setup, setup->mpi, local == TPCL_OK ? setup->size : setup->rank, &first));
+    if (first == setup->size) goto done;
+    *heard = *words;
+    TPI_TRY(TPI_MPI(MPI_Ibcast(heard, sizeof *heard, MPI_BYTE, first, setup->mpi, &request)));
+    TPI_TRY(finish(setup, &request, "message"));
     if (local != TPCL_OK)
-        status = tpi_fail(local, "%s", words.message);
-    else if (heard.code == TPCL_ERR_MISMATCH)
-        TPI_FAIL(TPCL_ERR_MISMATCH, "%s", heard.message);
+        status = tpi_fail(local, "%s", words->message);
+    else if (heard->code == TPCL_ERR_MISMATCH)
+        TPI_FAIL(TPCL_ERR_MISMATCH, "%s", heard->message);
     else
-        TPI_FAIL(TPCL_ERR_PEER, "rank %d: %.490s", first, heard.message);
+        TPI_FAIL(TPCL_ERR_PEER, "rank %d: %.490s", first, heard->message);
 done:
     return status;
 }
@@ -39,9 +84,9 @@ static tpcl_status check_options(struct tpcl_comm *comm, const tpcl_comm_options
 {
     tpcl_status status = TPCL_OK;
     const size_t chunk = options && options->chunk_bytes ? options->chunk_bytes : CHUNK_DEFAULT;
-    comm->timeout_s = options && options->timeout_s != 0.0 ? options->timeout_s : default_timeout_s;
-    TPI_REQUIRE(isfinite(comm->timeout_s) && comm->timeout_s > 0.0, TPCL_ERR_ARG,
-                "timeout_s %g: must be a finite number of seconds > 0", comm->timeout_s);
+    const double timeout_s = options ? options->timeout_s : 0.0;
+    TPI_REQUIRE(isfinite(timeout_s) && timeout_s >= 0.0, TPCL_ERR_ARG,
+                "timeout_s %g: must be a finite number of seconds >= 0", timeout_s);
     TPI_REQUIRE(chunk <= CHUNK_MAX, TPCL_ERR_ARG, "chunk_bytes %zu: must not exceed %d", chunk,
                 CHUNK_MAX);
     comm->chunk = (chunk < CHUNK_MIN ? CHUNK_MIN : chunk) / TPI_CACHE_LINE * TPI_CACHE_LINE;
@@ -49,19 +94,20 @@ done:
     return status;
 }
 
-static tpcl_status prepare(MPI_Comm mpi, const tpcl_comm_options *options, struct tpcl_comm **out)
+static tpcl_status prepare(const struct setup *setup, const tpcl_comm_options *options,
+                           struct tpcl_comm **out)
 {
     tpcl_status status = TPCL_OK;
+    const size_t size = (size_t)setup->size;
     struct tpcl_comm *comm = calloc(1, sizeof *comm);
-    size_t size;
     TPI_REQUIRE(comm, TPCL_ERR_NOMEM, "communicator: out of memory");
     *out = comm;
-    comm->mpi = mpi;
+    comm->mpi = setup->mpi;
     comm->local = MPI_COMM_NULL;
-    TPI_TRY(TPI_MPI(MPI_Comm_rank(mpi, &comm->rank)));
-    TPI_TRY(TPI_MPI(MPI_Comm_size(mpi, &comm->size)));
+    comm->rank = setup->rank;
+    comm->size = setup->size;
+    comm->limits = setup->limits;
     TPI_TRY(check_options(comm, options));
-    size = (size_t)comm->size;
     comm->seats[0] = calloc(size, sizeof *comm->seats[0]);
     comm->seats[1] = calloc(size, sizeof *comm->seats[1]);
     comm->sources = calloc(size, sizeof *comm->sources);
@@ -73,12 +119,16 @@ done:
 }
 
 /* The slots' size and the transport must be the same everywhere; the deadline need not. */
-static tpcl_status compare_options(const struct tpcl_comm *comm, const tpcl_comm_options *options)
+static tpcl_status compare_options(struct setup *setup, const struct tpcl_comm *comm,
+                                   bool force_mpi)
 {
     tpcl_status status = TPCL_OK;
-    const bool force_mpi = options && options->force_mpi;
-    uint64_t first[2] = {comm->chunk, force_mpi};
-    TPI_TRY(TPI_MPI(MPI_Bcast(first, sizeof first, MPI_BYTE, 0, comm->mpi)));
+    MPI_Request request = MPI_REQUEST_NULL;
+    uint64_t *first = setup->options;
+    first[0] = comm->chunk;
+    first[1] = force_mpi;
+    TPI_TRY(TPI_MPI(MPI_Ibcast(first, sizeof setup->options, MPI_BYTE, 0, comm->mpi, &request)));
+    TPI_TRY(finish(setup, &request, "options"));
     TPI_REQUIRE(first[0] == comm->chunk, TPCL_ERR_MISMATCH,
                 "chunk_bytes is %llu on rank 0 but %zu on rank %d", (unsigned long long)first[0],
                 comm->chunk, comm->rank);
@@ -91,37 +141,37 @@ done:
 
 /* Spinning pays only where every local rank has a core: the cores that any of them may use count,
  * for ranks may be bound to cores of their own. */
-static tpcl_status choose_spins(struct tpcl_comm *comm)
+static tpcl_status choose_spins(struct setup *setup, struct tpcl_comm *comm)
 {
     tpcl_status status = TPCL_OK;
-    cpu_set_t mine, all;
+    MPI_Request request = MPI_REQUEST_NULL;
+    cpu_set_t *mine = &setup->cores[0], *all = &setup->cores[1];
     long cores;
-    CPU_ZERO(&mine);
-    CPU_ZERO(&all);
     /* Fails on hosts with more CPUs than the set holds; then nobody has bits, and all count. */
-    if (sched_getaffinity(0, sizeof mine, &mine) != 0) CPU_ZERO(&mine);
-    TPI_TRY(TPI_MPI(MPI_Allreduce(&mine, &all, sizeof mine, MPI_BYTE, MPI_BOR, comm->local)));
-    cores = CPU_COUNT(&all);
+    if (sched_getaffinity(0, sizeof *mine, mine) != 0) CPU_ZERO(mine);
+    TPI_TRY(
+        TPI_MPI(MPI_Iallreduce(mine, all, sizeof *mine, MPI_BYTE, MPI_BOR, comm->local, &request)));
+    TPI_TRY(finish(setup, &request, "cores"));
+    cores = CPU_COUNT(all);
     if (cores == 0) cores = sysconf(_SC_NPROCESSORS_ONLN);
-    comm->spins = cores >= comm->local_size ? SPINS : 0;
+    comm->limits.spins = cores >= comm->local_size ? SPINS : 0;
 done:
     return status;
 }
 
-static tpcl_status find_neighbours(struct tpcl_comm *comm, const tpcl_comm_options *options)
+static tpcl_status find_neighbours(struct setup *setup, struct tpcl_comm *comm, bool force_mpi)
 {
     tpcl_status status = TPCL_OK;
-    int one_host, mine;
+    int fewest = 0;
     TPI_TRY(TPI_MPI(MPI_Comm_split_type(comm->mpi, MPI_COMM_TYPE_SHARED, comm->rank, MPI_INFO_NULL,
                                         &comm->local)));
     TPI_TRY(TPI_MPI(MPI_Comm_rank(comm->local, &comm->local_rank)));
     TPI_TRY(TPI_MPI(MPI_Comm_size(comm->local, &comm->local_size)));
-    TPI_TRY(choose_spins(comm));
-    mine = comm->local_size == comm->size;
-    TPI_TRY(TPI_MPI(MPI_Allreduce(&mine, &one_host, 1, MPI_INT, MPI_LAND, comm->mpi)));
+    TPI_TRY(choose_spins(setup, comm));
+    TPI_TRY(find_least(setup, comm->mpi, comm->local_size, &fewest));
     if (comm->size == 1)
         comm->transport = &tpi_transport_solo;
-    else if (one_host && !(options && options->force_mpi))
+    else if (fewest == comm->size && !force_mpi)
         comm->transport = &tpi_transport_window;
     else
         comm->transport = &tpi_transport_peer;
@@ -141,32 +191,50 @@ static void release(struct tpcl_comm *comm, bool together)
     free(comm);
 }
 
+static tpcl_status duplicate(struct setup *setup, MPI_Comm mpi, const tpcl_comm_options *options)
+{
+    tpcl_status status = TPCL_OK;
+    MPI_Request request = MPI_REQUEST_NULL;
+    const double timeout_s = options ? options->timeout_s : 0.0;
+    setup->mpi = MPI_COMM_NULL;
+    setup->limits.timeout_s =
+        isfinite(timeout_s) && timeout_s > 0.0 ? timeout_s : default_timeout_s;
+    TPI_TRY(TPI_MPI(MPI_Comm_idup(mpi, &setup->mpi, &request)));
+    TPI_TRY(finish(setup, &request, "start"));
+    TPI_TRY(TPI_MPI(MPI_Comm_set_errhandler(setup->mpi, MPI_ERRORS_RETURN)));
+    TPI_TRY(TPI_MPI(MPI_Comm_rank(setup->mpi, &setup->rank)));
+    TPI_TRY(TPI_MPI(MPI_Comm_size(setup->mpi, &setup->size)));
+done:
+    return status;
+}
+
 tpcl_status tpcl_comm_create(MPI_Comm mpi, const tpcl_comm_options *options, tpcl_comm **out)
 {
     tpcl_status status = TPCL_OK;
     struct tpcl_comm *comm = NULL;
-    MPI_Comm own = MPI_COMM_NULL;
-    int rank = 0, size = 1;
+    struct setup *setup = NULL;
+    const bool force_mpi = options && options->force_mpi;
+    bool together = true; /* a failure was agreed, so all ranks clean up */
     TPI_REQUIRE(out, TPCL_ERR_ARG, "communicator: no place for the result");
     *out = NULL;
     TPI_REQUIRE(mpi != MPI_COMM_NULL, TPCL_ERR_ARG, "communicator: MPI_COMM_NULL given");
-    TPI_TRY(TPI_MPI(MPI_Comm_dup(mpi, &own)));
-    TPI_TRY(TPI_MPI(MPI_Comm_set_errhandler(own, MPI_ERRORS_RETURN)));
-    TPI_TRY(TPI_MPI(MPI_Comm_rank(own, &rank)));
-    TPI_TRY(TPI_MPI(MPI_Comm_size(own, &size)));
-    TPI_TRY(agree(own, rank, size, prepare(own, options, &comm)));
-    TPI_TRY(agree(own, rank, size, compare_options(comm, options)));
-    TPI_TRY(agree(own, rank, size, find_neighbours(comm, options)));
-    TPI_TRY(agree(own, rank, size, comm->transport->open(comm)));
+    setup = calloc(1, sizeof *setup);
+    TPI_REQUIRE(setup, TPCL_ERR_NOMEM, "communicator: out of memory");
+    TPI_TRY(duplicate(setup, mpi, options));
+    TPI_TRY(agree(setup, prepare(setup, options, &comm)));
+    TPI_TRY(agree(setup, compare_options(setup, comm, force_mpi)));
+    TPI_TRY(agree(setup, find_neighbours(setup, comm, force_mpi)));
+    TPI_TRY(agree(setup, comm->transport->open(comm)));
     *out = comm;
     comm = NULL;
-    own = MPI_COMM_NULL;
+    setup->mpi = MPI_COMM_NULL;
 done:
-    /* A failure was agreed, so all ranks free; where MPI itself failed, nothing is certain. */
+    if (status == TPCL_ERR_COMM || status == TPCL_ERR_TIMEOUT) together = false;
     if (comm)
-        release(comm, status != TPCL_ERR_COMM);
-    else if (own != MPI_COMM_NULL && status != TPCL_ERR_COMM)
-        MPI_Comm_free(&own);
+        release(comm, together);
+    else if (setup && together && setup->mpi != MPI_COMM_NULL)
+        MPI_Comm_free(&setup->mpi);
+    if (together) free(setup);
     return status;
 }
 
@@ -233,5 +301,5 @@ size_t tpcl_comm_chunk(const tpcl_comm *comm)
 
 void tpcl_comm_set_interrupt(tpcl_comm *comm, const volatile int *flag)
 {
-    comm->interrupt = flag;
+    comm->limits.interrupt = flag;
 }

@@ -58,7 +58,7 @@ static tpcl_status wait_all(struct tpcl_comm *comm)
         int all = 0;
         TPI_TRY(TPI_MPI(MPI_Testall(2 * comm->size, peer->requests, &all, peer->statuses)));
         if (all) break;
-        TPI_TRY(tpi_wait_turn(comm, &wait));
+        TPI_TRY(tpi_wait_turn(&comm->limits, &wait));
     }
 done:
     return status;

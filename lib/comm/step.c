@@ -149,7 +149,7 @@ static tpcl_status give_up(struct tpcl_comm *comm, tpcl_status why)
         words.rank = lowest < 0 ? comm->rank : lowest;
         snprintf(words.message, sizeof words.message,
                  "%s (call #%llu): no answer within %g s from rank(s) %s", what, number,
-                 comm->timeout_s, missing);
+                 comm->limits.timeout_s, missing);
     } else if (why == TPCL_ERR_INTERRUPTED) {
         snprintf(words.message, sizeof words.message, "interrupted in %s (call #%llu)", what,
                  number);

@@ -26,18 +26,18 @@ static void cpu_pause(void)
 #endif
 }
 
-tpcl_status tpi_wait_turn(const struct tpcl_comm *comm, struct tpi_wait *wait)
+tpcl_status tpi_wait_turn(const struct tpi_limits *limits, struct tpi_wait *wait)
 {
     const unsigned turn = wait->turns++;
-    if (turn < comm->spins) {
+    if (turn < limits->spins) {
         cpu_pause();
         return TPCL_OK;
     }
     if (turn % TPI_WAIT_CHECK == 0) {
         const double now = now_s();
-        if (comm->interrupt && *comm->interrupt) return TPCL_ERR_INTERRUPTED;
+        if (limits->interrupt && *limits->interrupt) return TPCL_ERR_INTERRUPTED;
         if (wait->started == 0.0) wait->started = now;
-        if (now - wait->started >= comm->timeout_s) return TPCL_ERR_TIMEOUT;
+        if (now - wait->started >= limits->timeout_s) return TPCL_ERR_TIMEOUT;
         wait->patient = now - wait->started >= patience_s;
     }
     if (wait->patient)

@@ -81,7 +81,7 @@ static tpcl_status window_meet(struct tpcl_comm *comm)
     atomic_store_explicit(&seats[comm->rank].line->seq, comm->seq, memory_order_release);
     for (int r = 0; r < comm->size; r++) {
         while (atomic_load_explicit(&seats[r].line->seq, memory_order_acquire) < comm->seq) {
-            const tpcl_status status = tpi_wait_turn(comm, &wait);
+            const tpcl_status status = tpi_wait_turn(&comm->limits, &wait);
             if (status != TPCL_OK) return status;
             if (wait.turns % TPI_WAIT_CHECK == 0 && somebody_gave_up(comm, seats))
                 return TPCL_ERR_PEER;
