@@ -10,7 +10,7 @@
 
 /* Ceilings on what a file may make us hold; real models stay far below (docs/FILES.md). */
 enum {
-    TPI_MAX_TENSORS = 262144,
+    TPI_MAX_TENSORS = 65536,
     TPI_MAX_METADATA = 65536,
     TPI_MAX_VALUE_TEXT = 4096, /* bytes of one metadata value as text for people */
 };

@@ -74,8 +74,9 @@ static tpcl_status read_sizes(keys *k, tpcl_model_config *c)
     TPI_TRY(arch_int(k, "attention.head_count_kv", false, &c->kv_heads));
     TPI_TRY(arch_number(k, "attention.layer_norm_rms_epsilon", true, &eps));
     c->norm_eps = (float)eps;
-    TPI_TRY(arch_int(k, "attention.key_length", false, &c->head_dim));
-    if (c->head_dim == 0 && c->heads > 0) {
+    if (tpi_gguf_find(k->g, key_of(k, "attention.key_length"))) {
+        TPI_TRY(arch_int(k, "attention.key_length", true, &c->head_dim));
+    } else if (c->heads > 0) {
         TPI_REQUIRE(
             c->hidden % c->heads == 0, TPCL_ERR_FORMAT,
             "%s: embedding_length %d is not a multiple of %d heads and there is no key_length",
@@ -171,8 +172,9 @@ static tpcl_status read_vocab(keys *k, tpcl_checkpoint *cp)
 
     TPI_REQUIRE(e, TPCL_ERR_FORMAT, "%s: tensor 'token_embd.weight' is missing", path);
     TPI_REQUIRE(e->info.ndim == 2 && e->info.shape[0] <= INT32_MAX, TPCL_ERR_FORMAT,
-                "%s: tensor 'token_embd.weight' has %d dimensions, need [vocabulary, %d]", path,
-                e->info.ndim, cp->config.hidden);
+                "%s: tensor 'token_embd.weight' (%d dimensions, %" PRId64
+                " rows) is no [vocabulary, %d]",
+                path, e->info.ndim, e->info.shape[0], cp->config.hidden);
     int said = (int)e->info.shape[0];
     cp->config.vocab = said;
     TPI_TRY(arch_int(k, "vocab_size", false, &said));
@@ -204,6 +206,7 @@ static tpcl_status read_ids(tpcl_checkpoint *cp, const tpi_gguf *g)
     tpcl_status status = TPCL_OK;
     tpcl_model_config *c = &cp->config;
     const char *path = g->file->path, *bos_key = "tokenizer.ggml.bos_token_id";
+    int pad = 0;
 
     c->bos_id = -1;
     if (tpi_gguf_find(g, bos_key)) {
@@ -216,6 +219,12 @@ static tpcl_status read_ids(tpcl_checkpoint *cp, const tpi_gguf *g)
         TPI_TRY(tpi_gguf_get_int(g, stops[i], true, &id));
         TPI_TRY(tpi_config_add_stop(c, id, path, stops[i]));
     }
+    /* Nothing here pads, so a wrong id does no harm; it may point at a damaged file. */
+    TPI_TRY(tpi_gguf_get_int(g, "tokenizer.ggml.padding_token_id", false, &pad));
+    if (pad < 0 || pad >= c->vocab)
+        tpi_log(cp->log, TPCL_LOG_WARN,
+                "%s: padding token %d is outside the vocabulary of %d; ignored", path, pad,
+                c->vocab);
 done:
     return status;
 }

@@ -222,7 +222,7 @@ static tpcl_status read_numbers(tpi_gguf_reader *r, tpi_gguf_value *v, bool keep
     tpcl_status status = TPCL_OK;
     int32_t *ints = NULL;
     tpi_gguf_value element = {.key = v->key};
-    if (keep && (v->element == TPI_GGUF_I32 || v->element == TPI_GGUF_U32)) {
+    if (keep && v->element == TPI_GGUF_I32) {
         ints = tpi_arena_alloc(r->arena, (size_t)v->count * sizeof *ints);
         TPI_REQUIRE(ints, TPCL_ERR_NOMEM, "%s: out of memory for '%s'", r->file->path, v->key);
     }
@@ -230,7 +230,7 @@ static tpcl_status read_numbers(tpi_gguf_reader *r, tpi_gguf_value *v, bool keep
     for (uint64_t i = 0; i < looked_at; i++) {
         char shown[32];
         TPI_TRY(read_scalar(r, &element, v->element, shown, sizeof shown));
-        if (ints) ints[i] = (int32_t)(uint32_t)(uint64_t)element.integer;
+        if (ints) ints[i] = (int32_t)element.integer;
         if (i >= PREVIEW) continue;
         preview_add(p, i ? ", " : " ", i ? 2 : 1);
         preview_add(p, shown, strlen(shown));

@@ -6,8 +6,8 @@
 #include "base/error.h"
 
 /* A value takes up to a hundred bytes once parsed and may be two bytes of text: the number of
- * values is what bounds memory. 262144 tensors of a safetensors header have eight each. */
-enum { MAX_VALUES = 2 * 1024 * 1024 };
+ * values is what bounds memory. 65536 tensors of a safetensors header have eight each. */
+enum { MAX_VALUES = 512 * 1024 };
 
 static size_t count_values(const char *text, size_t length)
 {
@@ -26,8 +26,13 @@ tpcl_status tpi_json_parse(const char *text, size_t length, const char *file, js
     TPI_REQUIRE(values <= MAX_VALUES, TPCL_ERR_UNSUPPORTED,
                 "%s: about %zu JSON values, tpcl reads at most %d", file, values, MAX_VALUES);
     *out = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
-    TPI_REQUIRE(*out, TPCL_ERR_FORMAT, "%s: bad JSON at byte %d: %s", file, error.position,
-                error.text);
+    if (!*out) {
+        /* Where memory is out jansson does not always say so, but then it gives no other reason. */
+        const bool memory = json_error_code(&error) == json_error_out_of_memory || !error.text[0];
+        TPI_REQUIRE(!memory, TPCL_ERR_NOMEM, "%s: out of memory for its JSON", file);
+        TPI_FAIL(TPCL_ERR_FORMAT, "%s: bad JSON at byte %d: %s", file, error.position, error.text);
+        goto done;
+    }
     TPI_REQUIRE(json_is_object(*out), TPCL_ERR_FORMAT, "%s: the JSON is not an object", file);
 done:
     if (status != TPCL_OK) {

@@ -185,11 +185,14 @@ static tpcl_status check_layout(const tpi_file *file, tpi_entry *entries, size_t
     for (size_t i = 0; i < n; i++) sorted[i] = &entries[i].info;
     qsort(sorted, n, sizeof *sorted, by_offset);
     for (size_t i = 0; i < n; i++) {
-        tpcl_tensor_info *t = sorted[i];
+        const tpcl_tensor_info *t = sorted[i];
         TPI_REQUIRE(t->offset <= size && t->bytes <= size - t->offset, TPCL_ERR_FORMAT,
                     "%s: tensor '%s' takes %" PRIu64 " bytes at byte %" PRIu64
                     " of the data, which has %" PRIu64 " (an incomplete download?)",
                     file->path, t->name, t->bytes, t->offset, size);
+    }
+    for (size_t i = 0; i < n; i++) {
+        tpcl_tensor_info *t = sorted[i];
         TPI_REQUIRE(t->offset >= next, TPCL_ERR_FORMAT, "%s: tensors '%s' and '%s' overlap",
                     file->path, sorted[i - 1]->name, t->name);
         TPI_REQUIRE(t->offset == next, TPCL_ERR_FORMAT,
