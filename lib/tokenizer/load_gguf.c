@@ -58,10 +58,10 @@ static tpcl_status check_source(const tpcl_tokenizer_source *source, tpi_split *
     TPI_REQUIRE(strcmp(source->model, "gpt2") == 0, TPCL_ERR_UNSUPPORTED,
                 "tokenizer.ggml.model '%s': only byte-level BPE ('gpt2') is supported; "
                 "give ids instead of text",
-                source->model);
+                tpi_quote_z(source->model).text);
     TPI_REQUIRE(tpi_split_from_pre(source->pre, split), TPCL_ERR_UNSUPPORTED,
                 "tokenizer.ggml.pre '%s': supported are gpt-2, smollm, qwen2 and llama-bpe",
-                source->pre);
+                tpi_quote_z(source->pre ? source->pre : "").text);
     TPI_REQUIRE(source->tokens && source->n_tokens >= 1, TPCL_ERR_FORMAT,
                 "tokenizer.ggml.tokens is missing or empty");
     TPI_REQUIRE(source->merges && source->n_merges >= 1, TPCL_ERR_FORMAT,

@@ -13,7 +13,7 @@ static tpcl_status parse(const char *file, tpcl_text text, json_t **out)
     json_error_t error;
     *out = json_loadb(text.bytes, text.length, JSON_REJECT_DUPLICATES, &error);
     TPI_REQUIRE(*out, TPCL_ERR_FORMAT, "%s: line %d, byte %d: %s", file, error.line, error.position,
-                error.text);
+                tpi_quote_z(error.text).text);
     TPI_REQUIRE(json_is_object(*out), TPCL_ERR_FORMAT, "%s: the top level is not an object", file);
 done:
     return status;
@@ -41,9 +41,9 @@ static tpcl_status check_model(const json_t *model)
     TPI_REQUIRE(!type || json_is_string(type), TPCL_ERR_FORMAT,
                 "tokenizer.json: model.type is no string");
     TPI_REQUIRE(!type || strcmp(json_string_value(type), "BPE") == 0, TPCL_ERR_UNSUPPORTED,
-                "tokenizer.json: model type '%.40s': only byte-level BPE is supported; "
+                "tokenizer.json: model type '%s': only byte-level BPE is supported; "
                 "give ids instead of text",
-                json_string_value(type));
+                tpi_quote_z(json_string_value(type)).text);
     TPI_TRY(refuse(model, "dropout"));
     TPI_TRY(refuse(model, "continuing_subword_prefix"));
     TPI_TRY(refuse(model, "end_of_word_suffix"));
@@ -59,11 +59,10 @@ done:
 static tpcl_status read_id(const json_t *value, const char *token, int *id)
 {
     tpcl_status status = TPCL_OK;
-    char quote[TPI_QUOTE_MAX];
     const json_int_t n = json_integer_value(value);
     TPI_REQUIRE(json_is_integer(value) && n >= 0 && n < TPI_MAX_VOCAB, TPCL_ERR_FORMAT,
                 "tokenizer.json: token '%s': its id is not an integer in 0..%d",
-                tpi_quote(token, strlen(token), quote), TPI_MAX_VOCAB - 1);
+                tpi_quote_z(token).text, TPI_MAX_VOCAB - 1);
     *id = (int)n;
 done:
     return status;
@@ -101,8 +100,8 @@ static tpcl_status read_flag(const json_t *token, const char *key, bool *out)
     tpcl_status status = TPCL_OK;
     const json_t *value = json_object_get(token, key);
     TPI_REQUIRE(!value || json_is_boolean(value), TPCL_ERR_FORMAT,
-                "tokenizer.json: added token '%.40s': %s is not true or false",
-                json_string_value(json_object_get(token, "content")), key);
+                "tokenizer.json: added token '%s': %s is not true or false",
+                tpi_quote_z(json_string_value(json_object_get(token, "content"))).text, key);
     *out = json_is_true(value);
 done:
     return status;
@@ -129,16 +128,16 @@ static tpcl_status add_token(tpcl_tokenizer *tokenizer, const json_t *token)
     TPI_TRY(read_flag(token, "single_word", &single_word));
     TPI_TRY(read_flag(token, "normalized", &normalized));
     TPI_REQUIRE(!single_word, TPCL_ERR_UNSUPPORTED,
-                "tokenizer.json: added token '%.40s' is matched as a single word only; "
+                "tokenizer.json: added token '%s' is matched as a single word only; "
                 "that is not supported",
-                text);
+                tpi_quote_z(text).text);
     /* In normalised text we would have to normalise the token too, and to find again in it what the
      * caller trusts. Files that combine these are not known. */
     TPI_REQUIRE(!normalized || !tokenizer->nfc || (!special && is_ascii(text)),
                 TPCL_ERR_UNSUPPORTED,
-                "tokenizer.json: added token '%.40s' is matched in normalised text; "
+                "tokenizer.json: added token '%s' is matched in normalised text; "
                 "that is supported for ASCII tokens that are not special",
-                text);
+                tpi_quote_z(text).text);
     TPI_TRY(tpi_vocab_set(&tokenizer->vocab, id, text, json_string_length(content),
                           special ? TPI_WORD_SPECIAL : TPI_WORD_ADDED));
     TPI_TRY(tpi_added_push(&tokenizer->added[normalized], id, special, lstrip, rstrip));
@@ -224,7 +223,6 @@ static tpcl_status load_eos(tpcl_tokenizer *tokenizer, tpcl_text config_text)
 {
     tpcl_status status = TPCL_OK;
     json_t *config = NULL;
-    char quote[TPI_QUOTE_MAX];
 
     if (config_text.length == 0) goto done;
     TPI_TRY(parse("tokenizer_config.json", config_text, &config));
@@ -239,7 +237,7 @@ static tpcl_status load_eos(tpcl_tokenizer *tokenizer, tpcl_text config_text)
         token ? token->id : tpi_vocab_find(&tokenizer->vocab, text, json_string_length(eos));
     TPI_REQUIRE(tokenizer->eos >= 0, TPCL_ERR_FORMAT,
                 "tokenizer_config.json: eos_token '%s' is no token of tokenizer.json",
-                tpi_quote(text, json_string_length(eos), quote));
+                tpi_quote_z(text).text);
 done:
     json_decref(config);
     return status;

@@ -46,7 +46,8 @@ tpcl_status tpi_json_normalizer(const json_t *normalizer, bool *nfc)
     TPI_TRY(flatten(normalizer, "normalizer", "normalizers", steps, &n));
     for (size_t i = 0; i < n; i++) {
         TPI_REQUIRE(strcmp(type_of(steps[i]), "NFC") == 0, TPCL_ERR_UNSUPPORTED,
-                    "tokenizer.json: normalizer '%.40s': only NFC is supported", type_of(steps[i]));
+                    "tokenizer.json: normalizer '%s': only NFC is supported",
+                    tpi_quote_z(type_of(steps[i])).text);
         *nfc = true;
     }
 done:
@@ -62,8 +63,8 @@ tpcl_status tpi_json_decoder(const json_t *decoder)
     TPI_TRY(flatten(decoder, "decoder", "decoders", steps, &n));
     for (size_t i = 0; i < n; i++)
         TPI_REQUIRE(strcmp(type_of(steps[i]), "ByteLevel") == 0, TPCL_ERR_UNSUPPORTED,
-                    "tokenizer.json: decoder '%.40s': only ByteLevel is supported",
-                    type_of(steps[i]));
+                    "tokenizer.json: decoder '%s': only ByteLevel is supported",
+                    tpi_quote_z(type_of(steps[i])).text);
 done:
     return status;
 }
@@ -79,9 +80,9 @@ static tpcl_status byte_level(const json_t *step, bool *splits)
 {
     tpcl_status status = TPCL_OK;
     TPI_REQUIRE(step && strcmp(type_of(step), "ByteLevel") == 0, TPCL_ERR_UNSUPPORTED,
-                "tokenizer.json: pre_tokenizer '%.40s' does not end in ByteLevel; "
+                "tokenizer.json: pre_tokenizer '%s' does not end in ByteLevel; "
                 "only byte-level BPE is supported",
-                step ? type_of(step) : "none");
+                step ? tpi_quote_z(type_of(step)).text : "none");
     TPI_REQUIRE(!flag(step, "add_prefix_space", true), TPCL_ERR_UNSUPPORTED,
                 "tokenizer.json: pre_tokenizer ByteLevel with add_prefix_space is not supported");
     *splits = flag(step, "use_regex", true);
@@ -92,7 +93,6 @@ done:
 static tpcl_status known_regex(const json_t *step, tpi_split *split)
 {
     tpcl_status status = TPCL_OK;
-    char quote[TPI_QUOTE_MAX];
     const char *regex =
         json_string_value(json_object_get(json_object_get(step, "pattern"), "Regex"));
     const char *behavior = json_string_value(json_object_get(step, "behavior"));
@@ -101,14 +101,14 @@ static tpcl_status known_regex(const json_t *step, tpi_split *split)
                 "tokenizer.json: pre_tokenizer Split without a Regex and a behavior");
     TPI_REQUIRE(tpi_split_from_regex(regex, split), TPCL_ERR_UNSUPPORTED,
                 "tokenizer.json: unknown split pattern '%s'; known are GPT-2, Qwen2 and Llama-3",
-                tpi_quote(regex, strlen(regex), quote));
+                tpi_quote_z(regex).text);
     /* Our patterns leave nothing between two matches, so to keep the matches is to isolate them. */
     const bool invert = flag(step, "invert", false);
     TPI_REQUIRE((strcmp(behavior, "Isolated") == 0 && !invert) ||
                     (strcmp(behavior, "Removed") == 0 && invert),
                 TPCL_ERR_UNSUPPORTED,
-                "tokenizer.json: pre_tokenizer Split with behavior '%.20s' is not supported",
-                behavior);
+                "tokenizer.json: pre_tokenizer Split with behavior '%s' is not supported",
+                tpi_quote_z(behavior).text);
 done:
     return status;
 }
@@ -132,9 +132,9 @@ tpcl_status tpi_json_split(const json_t *pre_tokenizer, tpi_split *split)
         TPI_TRY(known_regex(steps[0], split));
     } else {
         TPI_FAIL(TPCL_ERR_UNSUPPORTED,
-                 "tokenizer.json: pre_tokenizer of %zu steps starting with '%.40s': known are "
+                 "tokenizer.json: pre_tokenizer of %zu steps starting with '%s': known are "
                  "ByteLevel alone, after Digits, and after Split",
-                 n, n > 0 ? type_of(steps[0]) : "none");
+                 n, tpi_quote_z(type_of(steps[0])).text);
     }
 done:
     return status;

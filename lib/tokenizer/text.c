@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "tokenizer/text.h"
@@ -131,18 +132,24 @@ bool tpi_unmap_bytes(const char *text, size_t length, char *out, size_t *out_len
     return true;
 }
 
-const char *tpi_quote(const char *text, size_t length, char out[TPI_QUOTE_MAX])
+tpi_quoted tpi_quote(const char *text, size_t length)
 {
+    tpi_quoted quoted = {""};
+    const size_t room = sizeof quoted.text;
     size_t written = 0;
     for (size_t i = 0; i < length; i++) {
         const unsigned char c = (unsigned char)text[i];
-        if (written > TPI_QUOTE_MAX - 8) {
-            snprintf(out + written, TPI_QUOTE_MAX - written, "...");
-            return out;
+        if (written > room - 8) {
+            snprintf(quoted.text + written, room - written, "...");
+            break;
         }
-        written += (size_t)snprintf(out + written, TPI_QUOTE_MAX - written,
+        written += (size_t)snprintf(quoted.text + written, room - written,
                                     c >= 0x20 && c < 0x7f ? "%c" : "\\x%02x", c);
     }
-    out[written] = '\0';
-    return out;
+    return quoted;
+}
+
+tpi_quoted tpi_quote_z(const char *text)
+{
+    return tpi_quote(text, strlen(text));
 }

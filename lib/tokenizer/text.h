@@ -38,8 +38,11 @@ size_t tpi_space_at_end(const char *text, size_t length, bool python);
  * False where the text has a character that stands for no byte. */
 bool tpi_unmap_bytes(const char *text, size_t length, char *out, size_t *out_length);
 
-/* A short printable form for messages. */
-enum { TPI_QUOTE_MAX = 64 };
-const char *tpi_quote(const char *text, size_t length, char out[TPI_QUOTE_MAX]);
+/* A short printable form for messages, which are one line and go to terminals. */
+typedef struct tpi_quoted {
+    char text[64];
+} tpi_quoted;
+tpi_quoted tpi_quote(const char *text, size_t length);
+tpi_quoted tpi_quote_z(const char *text);
 
 #endif

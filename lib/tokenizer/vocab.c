@@ -42,23 +42,22 @@ tpcl_status tpi_vocab_set(tpi_vocab *vocab, int64_t id, const char *spelling, si
                           tpi_word_kind kind)
 {
     tpcl_status status = TPCL_OK;
-    char quote[TPI_QUOTE_MAX];
     const size_t offset = vocab->text.length;
 
-    tpi_quote(spelling, length, quote);
     TPI_REQUIRE(id >= 0 && id < vocab->n, TPCL_ERR_FORMAT,
-                "tokenizer: token '%s' has id %lld, outside 0..%d", quote, (long long)id,
-                vocab->n - 1);
+                "tokenizer: token '%s' has id %lld, outside 0..%d",
+                tpi_quote(spelling, length).text, (long long)id, vocab->n - 1);
     tpi_word *word = &vocab->words[id];
     TPI_REQUIRE(word->kind == TPI_WORD_NONE, TPCL_ERR_FORMAT,
                 "tokenizer: id %lld is given to two tokens, '%s' is the second", (long long)id,
-                quote);
+                tpi_quote(spelling, length).text);
     TPI_REQUIRE(length > 0 || kind == TPI_WORD_NORMAL, TPCL_ERR_FORMAT,
                 "tokenizer: added token %lld is empty", (long long)id);
     if (length == 0) goto done;
-    TPI_REQUIRE(
-        length <= UINT32_MAX && !memchr(spelling, 0, length) && tpi_utf8_is_valid(spelling, length),
-        TPCL_ERR_FORMAT, "tokenizer: token %lld '%s' is not UTF-8 text", (long long)id, quote);
+    TPI_REQUIRE(length <= UINT32_MAX && !memchr(spelling, 0, length) &&
+                    tpi_utf8_is_valid(spelling, length),
+                TPCL_ERR_FORMAT, "tokenizer: token %lld '%s' is not UTF-8 text", (long long)id,
+                tpi_quote(spelling, length).text);
 
     TPI_TRY(tpi_strbuf_append(&vocab->text, spelling, length));
     size_t bytes = length;
@@ -109,10 +108,9 @@ tpcl_status tpi_vocab_index(tpi_vocab *vocab)
         if (!word->reachable) continue;
         const char *bytes = tpi_vocab_bytes(vocab, id);
         const size_t slot = slot_of(vocab, bytes, word->length);
-        char quote[TPI_QUOTE_MAX];
         TPI_REQUIRE(vocab->slots[slot] < 0, TPCL_ERR_FORMAT,
                     "tokenizer: token '%s' has two ids, %d and %d",
-                    tpi_quote(bytes, word->length, quote), vocab->slots[slot], id);
+                    tpi_quote(bytes, word->length).text, vocab->slots[slot], id);
         vocab->slots[slot] = id;
     }
     for (int b = 0; b < 256; b++) {
@@ -176,31 +174,31 @@ tpcl_status tpi_merges_add(tpi_merges *merges, const tpi_vocab *vocab, int rank,
                            size_t left_length, const char *right, size_t right_length)
 {
     tpcl_status status = TPCL_OK;
-    char ql[TPI_QUOTE_MAX], qr[TPI_QUOTE_MAX];
     size_t nl = 0, nr = 0;
     char local[256];
     char *bytes = local;
 
-    tpi_quote(left, left_length, ql);
-    tpi_quote(right, right_length, qr);
     TPI_REQUIRE(left_length > 0 && right_length > 0, TPCL_ERR_FORMAT,
-                "tokenizer: merge %d ('%s' + '%s') has an empty part", rank, ql, qr);
+                "tokenizer: merge %d ('%s' + '%s') has an empty part", rank,
+                tpi_quote(left, left_length).text, tpi_quote(right, right_length).text);
     if (left_length > sizeof local || right_length > sizeof local - left_length) {
         bytes = malloc(left_length + right_length);
         TPI_REQUIRE(bytes, TPCL_ERR_NOMEM, "tokenizer: merge %d", rank);
     }
     const int32_t l = find_spelled(vocab, left, left_length, bytes, &nl);
     TPI_REQUIRE(l >= 0, TPCL_ERR_FORMAT, "tokenizer: merge %d names '%s', which is no token", rank,
-                ql);
+                tpi_quote(left, left_length).text);
     const int32_t r = find_spelled(vocab, right, right_length, bytes + nl, &nr);
     TPI_REQUIRE(r >= 0, TPCL_ERR_FORMAT, "tokenizer: merge %d names '%s', which is no token", rank,
-                qr);
+                tpi_quote(right, right_length).text);
     const int32_t id = tpi_vocab_find(vocab, bytes, nl + nr);
     TPI_REQUIRE(id >= 0, TPCL_ERR_FORMAT,
-                "tokenizer: merge %d ('%s' + '%s') makes what is no token", rank, ql, qr);
+                "tokenizer: merge %d ('%s' + '%s') makes what is no token", rank,
+                tpi_quote(left, left_length).text, tpi_quote(right, right_length).text);
     tpi_merge *slot = merge_slot(merges, pair_of(l, r));
     TPI_REQUIRE(slot->pair == UINT64_MAX, TPCL_ERR_FORMAT,
-                "tokenizer: merge %d ('%s' + '%s') repeats merge %d", rank, ql, qr, slot->rank);
+                "tokenizer: merge %d ('%s' + '%s') repeats merge %d", rank,
+                tpi_quote(left, left_length).text, tpi_quote(right, right_length).text, slot->rank);
     *slot = (tpi_merge){pair_of(l, r), rank, id};
 done:
     if (bytes != local) free(bytes);
@@ -211,13 +209,12 @@ tpcl_status tpi_merges_add_line(tpi_merges *merges, const tpi_vocab *vocab, int 
                                 const char *line, size_t length)
 {
     tpcl_status status = TPCL_OK;
-    char quote[TPI_QUOTE_MAX];
     const char *space = memchr(line, ' ', length);
     const size_t left = space ? (size_t)(space - line) : 0, right = length - left - (space != NULL);
 
     TPI_REQUIRE(space && !memchr(space + 1, ' ', right), TPCL_ERR_FORMAT,
                 "tokenizer: merge %d ('%s') is not two tokens with a space between", rank,
-                tpi_quote(line, length, quote));
+                tpi_quote(line, length).text);
     TPI_TRY(tpi_merges_add(merges, vocab, rank, line, left, space + 1, right));
 done:
     return status;
