@@ -24,6 +24,11 @@ static const struct {
 
 /* The same templates get small edits from release to release. What decides about one user turn has
  * stayed, and is unlikely to stand together in any other template. */
+#define LLAMA3_MESSAGE                                                                           \
+    "'<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n'+ message['content'] | " \
+    "trim + '<|eot_id|>'"
+#define LLAMA3_ANSWER "'<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}"
+#define KNOWLEDGE "{{- \"Cutting Knowledge Date: December 2023\\n\" }}"
 enum { MAX_SIGNS = 4 };
 static const struct {
     tpi_chat_family family;
@@ -48,12 +53,11 @@ static const struct {
      {"'<|im_start|>system\\n' + messages[0].content + '<|im_end|>\\n'", "reasoning_content",
       "'<|im_start|>assistant\\n<think>\\n' }}"},
      "enable_thinking"},
-    {TPI_CHAT_LLAMA3,
-     {"'<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n'+ message['content'] | "
-      "trim + '<|eot_id|>'",
-      "'<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}", "bos_token",
-      "{{- \"Cutting Knowledge Date: December 2023\\n\" }}"},
-     NULL},
+    {TPI_CHAT_LLAMA3, /* before 3.1 */
+     {LLAMA3_MESSAGE " %}{% if loop.index0 == 0 %}{% set content = bos_token + content %}",
+      LLAMA3_ANSWER},
+     KNOWLEDGE},
+    {TPI_CHAT_LLAMA3, {LLAMA3_MESSAGE " }}", LLAMA3_ANSWER, "{{- bos_token }}", KNOWLEDGE}, NULL},
 };
 
 static const char *find(const char *text, size_t length, const char *needle)
@@ -90,7 +94,7 @@ static bool by_signs(const char *text, size_t length, tpi_chat *chat)
         if (!all) continue;
         *chat = (tpi_chat){.family = signs[i].family};
         chat->opens_thinking = find(text, length, "assistant\\n<think>\\n' }}") != NULL;
-        return chat->family != TPI_CHAT_LLAMA3 || read_date(text, length, chat);
+        return !find(text, length, KNOWLEDGE) || read_date(text, length, chat);
     }
     return false;
 }

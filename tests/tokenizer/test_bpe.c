@@ -5,10 +5,10 @@
 #include "tokenizer/bpe.h"
 #include "tokenizer/vocab.h"
 
-enum { LETTERS = 4, MERGES = 60, WORDS = LETTERS + MERGES, MAX_TEXT = 200 };
+enum { LETTERS = 4, MERGES = 60, WORDS = LETTERS + MERGES, MAX_TEXT = 200, LENGTH = 12 };
 
 struct model {
-    char spelling[WORDS][256];
+    char spelling[WORDS][LENGTH];
     int n;
     int32_t left[MERGES], right[MERGES];
     int n_merges;
@@ -42,12 +42,12 @@ static void build(struct model *m, uint32_t seed)
     memset(m, 0, sizeof *m);
     for (; m->n < LETTERS; m->n++) m->spelling[m->n][0] = (char)('a' + m->n);
     while (m->n_merges < MERGES) {
-        char both[512];
+        char both[2 * LENGTH];
         const int32_t l = (int32_t)(next(&seed) % (uint32_t)m->n);
         const int32_t r = (int32_t)(next(&seed) % (uint32_t)m->n);
         snprintf(both, sizeof both, "%s%s", m->spelling[l], m->spelling[r]);
-        if (strlen(both) > 12 || has_merge(m, l, r)) continue;
-        if (find_word(m, both) < 0) snprintf(m->spelling[m->n++], 256, "%s", both);
+        if (strlen(both) >= LENGTH || has_merge(m, l, r)) continue;
+        if (find_word(m, both) < 0) memcpy(m->spelling[m->n++], both, LENGTH);
         m->left[m->n_merges] = l;
         m->right[m->n_merges++] = r;
     }
@@ -78,7 +78,7 @@ static size_t plainly(const struct model *m, const char *text, int32_t *ids)
                     break;
                 }
         if (at == n) return n;
-        char both[512];
+        char both[2 * LENGTH];
         snprintf(both, sizeof both, "%s%s", m->spelling[ids[at]], m->spelling[ids[at + 1]]);
         ids[at] = find_word(m, both);
         memmove(ids + at + 1, ids + at + 2, (n - at - 2) * sizeof *ids);

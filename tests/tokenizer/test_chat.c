@@ -75,6 +75,7 @@ static const struct chat_case {
     {"qwen3_system", "qwen3", QWEN3, "x", "Hi", S("x") U("Hi")},
     {"qwen3_thinking", "qwen3", QWEN3_THINKING, NULL, "Hi", U("Hi") "<think>\n"},
     {"llama3", "llama3", LLAMA3, NULL, "Hi", BOS LU("Hi")},
+    {"llama3_edited", "llama3", LLAMA3 "{# #}", NULL, "Hi", BOS LU("Hi")},
     {"llama3_system", "llama3", LLAMA3, "x", "Hi", BOS LH("system") "x<|eot_id|>" LU("Hi")},
     {"llama3_trims", "llama3", LLAMA3, " x\n", "\t Hi \u3000\x1f\n", /* as str.strip() */
      BOS LH("system") "x<|eot_id|>" LU("Hi")},
