@@ -71,16 +71,17 @@ static bool wait_for(MPI_Request *request, double limit_s)
     }
 }
 
-/* The only way out when ranks are missing. Rank 0 ends the job at once; the others give its message
- * a head start, and act themselves when rank 0 is the one that is missing. */
+/* The only way out when ranks are missing. Rank 0 speaks and ends the job at once; the others come
+ * later, one by one, for the case that it is rank 0 that is missing. */
 static _Noreturn void abandon(const struct job *job, int code)
 {
     if (code == 0 || code == CODE_PEER)
         code = report_fail(EX_TEMPFAIL, "other ranks did not answer in time (while %s)",
                            code ? "ending" : "agreeing");
-    sleep_s(0.1 * job->rank);
+    sleep_s(job->rank < 10 ? 0.5 * job->rank : 5);
     report_print();
     fflush(NULL);
+    sleep_s(0.2); /* the launcher drops what it has not yet read when it kills the ranks */
     signals_finished();
     /* MPICH would follow our one line with one of its own */
     const int nowhere = open("/dev/null", O_WRONLY);

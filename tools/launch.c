@@ -62,12 +62,14 @@ bool launch_stdout_may_be_terminal(void)
 }
 
 static volatile pid_t child;
+static volatile int interrupted;
 
 /* The terminal sends Ctrl-C to the whole foreground group, mpiexec included; a signal from kill()
  * reaches only this process and is passed on. */
 static void pass_on(int signal_number, siginfo_t *info, void *context)
 {
     (void)context;
+    interrupted = 1;
     if (child > 0 && (info->si_code == SI_USER || info->si_code == SI_TKILL))
         kill(child, signal_number);
 }
@@ -172,6 +174,8 @@ int launch_mpiexec(int ranks, char **argv)
     if (!code && waitpid(child, &wait_status, 0) < 0)
         code = report_fail(EX_OSERR, "waitpid: %s", strerror(errno));
     if (!code) code = translate(wait_status);
+    /* Hydra sometimes forgets the ranks' code when it has forwarded a signal */
+    if (!code && interrupted) code = EXIT_INTERRUPTED;
     report_print();
     return code;
 }

@@ -20,7 +20,10 @@ static int write_row(void *context, int position, const float *logits)
 {
     struct scoring *w = context;
     (void)position;
-    w->code = safetensors_writer_append(w->writer, logits, (size_t)w->vocab);
+    if (*signals_interrupt_flag())
+        w->code = session_status(TPCL_ERR_INTERRUPTED);
+    else
+        w->code = safetensors_writer_append(w->writer, logits, (size_t)w->vocab);
     return w->code;
 }
 
