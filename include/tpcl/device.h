@@ -45,6 +45,9 @@ void tpcl_device_list_free(tpcl_device_info **list);
 
 typedef struct tpcl_device tpcl_device; /**< Shared: reference counted by its children. */
 
+/** Who multiplies many rows by a weight: our panel kernels, CLBlast, or what suits the device. */
+typedef enum tpcl_gemm { TPCL_GEMM_AUTO, TPCL_GEMM_PANEL, TPCL_GEMM_CLBLAST } tpcl_gemm;
+
 typedef struct tpcl_device_options {
     /**
      * Which device: an index; "gpu" (both kinds), "igpu", "accelerator", "cpu"; or a substring of a
@@ -57,6 +60,7 @@ typedef struct tpcl_device_options {
     int local_rank;        /**< this rank among those on the same host */
     int units;             /**< CPU devices: open a sub-device of this many units; 0 = all */
     const char *cache_dir; /**< program binaries; NULL = TPCL_CACHE_DIR or XDG's; "" = none */
+    tpcl_gemm gemm;
     bool profile;          /**< queue with profiling */
     tpcl_log log;
 } tpcl_device_options;

@@ -21,6 +21,7 @@ typedef struct tpcl_group_options {
     double timeout_s;      /**< deadline of every wait; 0 = 60 */
     size_t chunk_bytes;    /**< as tpcl_comm_options */
     const double *weights; /**< [size] share of each rank, the same on all ranks; NULL = equal */
+    tpcl_gemm gemm;        /**< as tpcl_device_options.gemm */
     bool no_binding;       /**< leave threads unbound and CPU devices whole */
     bool profile;
     tpcl_log log;

@@ -117,6 +117,7 @@ tpcl_status tpcl_device_open(const tpcl_device_options *options, tpcl_device **o
     dev->info = chosen.info;
     take_units(dev, options->units);
     set_budget(dev);
+    dev->gemm = options->gemm;
     TPI_TRY(open_queue(dev, options->profile));
     tpi_cache_open(dev, options->cache_dir);
     *out = dev;
@@ -140,6 +141,7 @@ void tpcl_device_close(tpcl_device **devp)
     if (--dev->refs > 0) return;
     tpi_programs_store(dev);
     tpi_programs_free(dev);
+    tpi_buffer_release(&dev->gemm_scratch);
     if (dev->queue) clReleaseCommandQueue(dev->queue);
     if (dev->context) clReleaseContext(dev->context);
     if (dev->is_sub_device) clReleaseDevice(dev->id);

@@ -29,6 +29,9 @@ struct tpcl_device {
     tpi_program *programs; /* list, newest first */
     uint64_t budget_bytes; /* most that all buffers together may take */
     tpi_ledger *ledger;
+    tpcl_gemm gemm;
+    cl_mem gemm_scratch; /* ops/gemm.c: the one weight that is widened at the moment */
+    size_t gemm_scratch_bytes;
 };
 
 struct tpcl_tensor {

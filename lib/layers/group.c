@@ -110,6 +110,7 @@ static tpcl_status open_seat(tpcl_group *g, const tpcl_group_options *o)
                                        .local_rank = mine.local_rank,
                                        .units = o->no_binding ? 0 : p.units,
                                        .cache_dir = o->cache_dir,
+                                       .gemm = o->gemm,
                                        .profile = o->profile,
                                        .log = o->log};
         status = tpcl_device_open(&d, &g->dev);

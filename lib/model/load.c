@@ -349,6 +349,7 @@ tpcl_status tpcl_model_load(tpcl_group *group, tpcl_status local, const tpcl_che
     status = load_all(&l);
     TPI_TRY(tpcl_comm_agree(group->comm, status, "loading weights"));
     TPI_TRY(warm_up(m));
+    tpi_programs_store(group->dev);
     *out = m;
     m = NULL;
 done:

@@ -13,3 +13,11 @@ tpcl_status tpi_need(const char *what, const tpcl_tensor *t, int64_t rows, int64
 done:
     return status;
 }
+
+size_t tpi_workgroup(const tpcl_device *dev)
+{
+    size_t wg = 64;
+    if (dev->info.type == TPCL_DEVICE_CPU) return 1;
+    while (wg > dev->info.max_workgroup) wg /= 2;
+    return wg;
+}

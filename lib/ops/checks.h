@@ -1,4 +1,4 @@
-/* The shape check that every op makes. Never compiled out. */
+/* What every op asks before it launches. Never compiled out. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TPI_OPS_CHECKS_H
 #define TPI_OPS_CHECKS_H
@@ -7,5 +7,9 @@
 
 /* `t` holds at least rows * columns 4-byte elements. `what` is "op argument". */
 tpcl_status tpi_need(const char *what, const tpcl_tensor *t, int64_t rows, int64_t columns);
+
+/* Work-items that share a row: one on a CPU, which walks it alone with vectors; elsewhere 64, or
+ * the power of two below that the device allows. */
+size_t tpi_workgroup(const tpcl_device *dev);
 
 #endif

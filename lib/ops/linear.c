@@ -2,65 +2,102 @@
 #include <stdio.h>
 
 #include "ops/checks.h"
+#include "ops/gemm.h"
 #include "ops/ops.h"
 
 enum {
     KC = 128,        /* columns widened at a time: 8 KiB of f32, half of a first-level cache */
     TILE_MR = 8,     /* rows in registers */
     TILE_ROWS = 128, /* rows that share one widening */
-    TILE_FROM = 24   /* tokens from which linear_tile wins over linear_rows */
+    TILE_FROM = 24,  /* tokens from which linear_tile wins over linear_rows */
+    SLICES = 8       /* of a work-group that shares a panel */
 };
 
-/* How one call is cut: rows in registers, and which of the two kernels. */
-typedef struct linear_plan {
-    int mr;
-    bool tile;
-} linear_plan;
-
-static linear_plan plan_for(int tokens)
+/* Rows in registers: the smallest kernel that holds the tokens, 8 at most. */
+static int rows_for(int tokens)
 {
-    if (tokens >= TILE_FROM) return (linear_plan){TILE_MR, true};
-    const int mr = tokens == 1 ? 1 : tokens == 2 ? 2 : tokens <= 4 ? 4 : 8;
-    return (linear_plan){mr, false};
+    return tokens == 1 ? 1 : tokens == 2 ? 2 : tokens <= 4 ? 4 : TILE_MR;
 }
 
-static tpcl_status get_kernel(const tpi_weight *w, linear_plan plan, cl_kernel *kernel)
+static size_t ceil_div(int a, int b)
 {
+    return (size_t)(a + b - 1) / (size_t)b;
+}
+
+static void push_args(tpi_launch *l, const tpi_weight *w, const tpcl_tensor *x,
+                      const tpcl_tensor *bias, const tpcl_tensor *y, int tokens)
+{
+    tpi_arg_mem(l, x->mem);
+    tpi_arg_mem(l, w->mem);
+    tpi_arg_mem(l, bias ? bias->mem : x->mem);
+    tpi_arg_mem(l, y->mem);
+    tpi_arg_int(l, tokens);
+    tpi_arg_int(l, w->n);
+    tpi_arg_int(l, w->k);
+    tpi_arg_int(l, bias != NULL);
+}
+
+/* A work-item streams a panel: CPUs. */
+static tpcl_status run_vector(const tpi_weight *w, const tpcl_tensor *x, const tpcl_tensor *bias,
+                              tpcl_tensor *y, int tokens)
+{
+    tpcl_status status = TPCL_OK;
+    tpi_launch l = {.dev = w->dev};
     char options[160];
+    const bool tile = tokens >= TILE_FROM;
+    const int mr = rows_for(tokens);
     snprintf(options, sizeof options, "-cl-std=CL1.2 -DDT_%s -DP=%d -DMR=%d -DKC=%d -DTILE_ROWS=%d",
-             tpcl_dtype_name(w->dtype), TPI_PANEL, plan.mr, KC, TILE_ROWS);
-    return tpi_kernel_get(w->dev, "linear", options, plan.tile ? "linear_tile" : "linear_rows",
-                          kernel);
+             tpcl_dtype_name(w->dtype), TPI_PANEL, mr, KC, TILE_ROWS);
+    TPI_TRY(
+        tpi_kernel_get(w->dev, "linear", options, tile ? "linear_tile" : "linear_rows", &l.kernel));
+    push_args(&l, w, x, bias, y, tokens);
+    const size_t panels = ceil_div(w->n, TPI_PANEL), local[2] = {1, 1};
+    const size_t rows[2] = {panels, ceil_div(tokens, mr)};
+    const size_t tiles[2] = {ceil_div(tokens, TILE_ROWS), panels};
+    TPI_TRY(tpi_launch_run(&l, 2, tile ? tiles : rows, local, "linear"));
+done:
+    return status;
+}
+
+/* A work-group shares a panel: everything else. */
+static tpcl_status run_lanes(const tpi_weight *w, const tpcl_tensor *x, const tpcl_tensor *bias,
+                             tpcl_tensor *y, int tokens)
+{
+    tpcl_status status = TPCL_OK;
+    tpi_launch l = {.dev = w->dev};
+    char options[128];
+    const int mr = rows_for(tokens);
+    int slices = SLICES;
+    while (slices > 1 && (size_t)(slices * TPI_PANEL) > w->dev->info.max_workgroup) slices /= 2;
+    snprintf(options, sizeof options, "-cl-std=CL1.2 -DDT_%s -DP=%d -DMR=%d -DSLICES=%d",
+             tpcl_dtype_name(w->dtype), TPI_PANEL, mr, slices);
+    TPI_TRY(tpi_kernel_get(w->dev, "linear_lanes", options, "linear_lanes", &l.kernel));
+    push_args(&l, w, x, bias, y, tokens);
+    const size_t local[2] = {(size_t)(slices * TPI_PANEL), 1};
+    const size_t global[2] = {ceil_div(w->n, TPI_PANEL) * local[0], ceil_div(tokens, mr)};
+    TPI_TRY(tpi_launch_run(&l, 2, global, local, "linear"));
+done:
+    return status;
 }
 
 tpcl_status tpi_linear(const tpi_weight *w, const tpcl_tensor *x, const tpcl_tensor *bias,
                        tpcl_tensor *y, int tokens)
 {
     tpcl_status status = TPCL_OK;
-    tpi_launch l = {.dev = w->dev};
     TPI_TRY(tpi_need("linear x", x, tokens, w->k));
     TPI_TRY(tpi_need("linear y", y, tokens, w->n));
     if (bias) TPI_TRY(tpi_need("linear bias", bias, 1, w->n));
     if (tokens == 0 || w->n == 0) goto done;
-    if (w->k == 0) { /* an empty shard's partial sum */
+    const bool blas = tpi_gemm_wanted(w, tokens);
+    if (w->k == 0) /* an empty shard's partial sum */
         TPI_TRY(tpi_fill_zero(w->dev, y->mem, (uint64_t)tokens * (uint64_t)w->n));
-        if (bias) TPI_TRY(tpi_add_bias(y, bias, tokens, w->n));
-        goto done;
-    }
-    const linear_plan plan = plan_for(tokens);
-    TPI_TRY(get_kernel(w, plan, &l.kernel));
-    tpi_arg_mem(&l, x->mem);
-    tpi_arg_mem(&l, w->mem);
-    tpi_arg_mem(&l, bias ? bias->mem : x->mem);
-    tpi_arg_mem(&l, y->mem);
-    tpi_arg_int(&l, tokens);
-    tpi_arg_int(&l, w->n);
-    tpi_arg_int(&l, w->k);
-    tpi_arg_int(&l, bias != NULL);
-    const size_t panels = (size_t)(w->n + TPI_PANEL - 1) / TPI_PANEL, local[2] = {1, 1};
-    const size_t rows[2] = {panels, (size_t)(tokens + plan.mr - 1) / (size_t)plan.mr};
-    const size_t tile[2] = {(size_t)(tokens + TILE_ROWS - 1) / TILE_ROWS, panels};
-    TPI_TRY(tpi_launch_run(&l, 2, plan.tile ? tile : rows, local, "linear"));
+    else if (blas)
+        TPI_TRY(tpi_gemm(w, x, y, tokens));
+    else if (w->dev->info.type == TPCL_DEVICE_CPU)
+        TPI_TRY(run_vector(w, x, bias, y, tokens));
+    else
+        TPI_TRY(run_lanes(w, x, bias, y, tokens));
+    if (bias && (blas || w->k == 0)) TPI_TRY(tpi_add_bias(y, bias, tokens, w->n));
 done:
     return status;
 }

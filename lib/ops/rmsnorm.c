@@ -5,15 +5,6 @@
 #include "ops/checks.h"
 #include "ops/ops.h"
 
-/* A CPU work-item walks a row alone with vectors; elsewhere a work-group shares it. */
-static int workgroup(const tpcl_device *dev)
-{
-    if (dev->info.type == TPCL_DEVICE_CPU) return 1;
-    int wg = 64;
-    while ((size_t)wg > dev->info.max_workgroup) wg /= 2;
-    return wg;
-}
-
 tpcl_status tpi_rmsnorm(tpcl_tensor *h, const tpcl_tensor *add, const tpcl_tensor *w,
                         tpcl_tensor *y, int tokens, int dim, float eps)
 {
@@ -25,7 +16,7 @@ tpcl_status tpi_rmsnorm(tpcl_tensor *h, const tpcl_tensor *add, const tpcl_tenso
     TPI_TRY(tpi_need("rmsnorm y", y, tokens, dim));
     TPI_TRY(tpi_need("rmsnorm w", w, 1, dim));
     if (add) TPI_TRY(tpi_need("rmsnorm add", add, tokens, dim));
-    const size_t local = (size_t)workgroup(y->dev), global = (size_t)tokens * local;
+    const size_t local = tpi_workgroup(y->dev), global = (size_t)tokens * local;
     snprintf(options, sizeof options, "-cl-std=CL1.2 -DWG=%zu", local);
     TPI_TRY(tpi_kernel_get(y->dev, "rmsnorm", options, "add_rmsnorm", &l.kernel));
     tpi_arg_mem(&l, h->mem);

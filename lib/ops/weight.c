@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "ops/gemm.h"
 
 static int64_t tensor_columns(const tpcl_host_tensor *t)
 {
@@ -201,6 +202,7 @@ tpcl_status tpi_weight_create(tpcl_device *dev, const tpi_part *parts, int n_par
         TPI_REQUIRE(raw && packed, TPCL_ERR_NOMEM, "%s: staging of %zu bytes",
                     parts[0].tensor->name, 2 * panel_bytes * (size_t)batch);
         TPI_TRY(fill(w, parts, n_parts, raw, packed, batch));
+        TPI_TRY(tpi_gemm_reserve(w));
     }
     *out = w;
     w = NULL;

@@ -3,6 +3,7 @@
 #include <mpi.h>
 #include <tpcl/model.h>
 
+#include "device/device.h"
 #include "golden.h"
 #include "tpcl_test.h"
 
@@ -16,9 +17,14 @@ static int compared; /* a run that compared nothing has failed */
 static void group_open(double w0)
 {
     double weights[16] = {w0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-    const tpcl_group_options options = {
-        .device = getenv("TPCL_TEST_DEVICE"), .weights = weights, .timeout_s = 60};
+    const tpcl_group_options options = {.device = getenv("TPCL_TEST_DEVICE"),
+                                        .weights = weights,
+                                        .gemm = getenv("TPCL_TEST_CLBLAST") ? TPCL_GEMM_CLBLAST
+                                                                            : TPCL_GEMM_AUTO,
+                                        .timeout_s = 60};
     assert_ok(tpcl_group_create(MPI_COMM_WORLD, &options, &group, NULL, NULL));
+    /* the kernels for GPUs, on whatever device there is */
+    if (getenv("TPCL_TEST_LANES")) tpcl_group_device(group)->info.type = TPCL_DEVICE_GPU;
 }
 
 static tpcl_model *load(const char *name, bool f32, int chunk, tpcl_checkpoint **ck)
