@@ -79,7 +79,7 @@ done:
 tpcl_status tpi_load_gguf(tpcl_tokenizer *tokenizer, const tpcl_tokenizer_source *source)
 {
     tpcl_status status = TPCL_OK;
-    tpi_split split;
+    tpi_split split = TPI_SPLITS;
 
     TPI_TRY(check_source(source, &split));
     const int n = without_padding(source);

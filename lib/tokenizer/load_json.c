@@ -75,7 +75,7 @@ static tpcl_status count_ids(json_t *vocab, const json_t *added, int *n)
     const char *token;
     json_t *value;
     size_t i;
-    int id;
+    int id = -1;
 
     *n = 0;
     json_object_foreach(vocab, token, value)
@@ -120,7 +120,7 @@ static tpcl_status add_token(tpcl_tokenizer *tokenizer, const json_t *token)
     const json_t *content = json_object_get(token, "content");
     const char *text = json_string_value(content);
     const int id = (int)json_integer_value(json_object_get(token, "id"));
-    bool special, lstrip, rstrip, single_word, normalized;
+    bool special = false, lstrip = false, rstrip = false, single_word = false, normalized = false;
 
     TPI_TRY(read_flag(token, "special", &special));
     TPI_TRY(read_flag(token, "lstrip", &lstrip));
@@ -247,7 +247,7 @@ tpcl_status tpi_load_json(tpcl_tokenizer *tokenizer, const tpcl_tokenizer_source
 {
     tpcl_status status = TPCL_OK;
     json_t *root = NULL;
-    tpi_split split;
+    tpi_split split = TPI_SPLITS;
 
     TPI_REQUIRE(source->tokenizer_json.length > 0, TPCL_ERR_ARG,
                 "the checkpoint has no tokenizer.json; give ids instead of text");

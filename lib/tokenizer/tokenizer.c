@@ -7,16 +7,33 @@
 #include "base/error.h"
 
 /* A file may call its template's markers ordinary added tokens. They steer the model all the same,
- * so a user must not be able to type them, and answers must not show them. */
-static void guard_markers(tpcl_tokenizer *tokenizer)
+ * so a user must not be able to type them, and answers must not show them. Special tokens are
+ * matched before the text is normalised, where it is known which parts of it are trusted. */
+static tpcl_status guard_markers(tpcl_tokenizer *tokenizer)
 {
-    for (int k = 0; k < 2; k++)
-        for (size_t i = 0; i < tokenizer->added[k].n; i++) {
-            tpi_added_token *token = &tokenizer->added[k].tokens[i];
-            if (!tpi_chat_is_marker(tokenizer->chat.family, token->text, token->length)) continue;
-            token->special = true;
-            tokenizer->vocab.words[token->id].kind = TPI_WORD_SPECIAL;
+    tpcl_status status = TPCL_OK;
+    tpi_added *before = &tokenizer->added[0], *after = &tokenizer->added[1];
+    size_t kept = 0;
+    for (size_t i = 0; i < before->n; i++) {
+        tpi_added_token *token = &before->tokens[i];
+        if (!tpi_chat_is_marker(tokenizer->chat.family, token->text, token->length)) continue;
+        token->special = true;
+        tokenizer->vocab.words[token->id].kind = TPI_WORD_SPECIAL;
+    }
+    for (size_t i = 0; i < after->n; i++) {
+        const tpi_added_token token = after->tokens[i];
+        if (!tpi_chat_is_marker(tokenizer->chat.family, token.text, token.length)) {
+            after->tokens[kept++] = token;
+            continue;
         }
+        TPI_TRY(tpi_added_push(before, token.id, true, token.lstrip, token.rstrip));
+        tokenizer->vocab.words[token.id].kind = TPI_WORD_SPECIAL;
+    }
+    after->n = kept;
+    tpi_added_sort(before, &tokenizer->vocab);
+    tpi_added_sort(after, &tokenizer->vocab);
+done:
+    return status;
 }
 
 tpcl_status tpcl_tokenizer_create(const tpcl_tokenizer_source *source, tpcl_tokenizer **out)
@@ -33,7 +50,7 @@ tpcl_status tpcl_tokenizer_create(const tpcl_tokenizer_source *source, tpcl_toke
     tokenizer->eos = -1;
     TPI_TRY(source->model ? tpi_load_gguf(tokenizer, source) : tpi_load_json(tokenizer, source));
     tokenizer->chat = tpi_chat_recognise(source->chat_template.bytes, source->chat_template.length);
-    guard_markers(tokenizer);
+    TPI_TRY(guard_markers(tokenizer));
     *out = tokenizer;
     tokenizer = NULL; /* ownership moved to the caller */
 done:

@@ -43,9 +43,11 @@ static void cuts_as_listed(void **state)
     tpi_splitter *splitter = NULL;
     tpi_pieces pieces;
     const char *piece;
-    size_t length;
+    size_t length, at = 0;
 
-    for (int i = 0; i < MAX_PIECES && c->pieces[i]; i++) strcat(text, c->pieces[i]);
+    for (int i = 0; i < MAX_PIECES && c->pieces[i]; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s", c->pieces[i]);
+    assert_in_range(at, 1, sizeof text - 1);
     assert_ok(tpi_splitter_create(c->split, &splitter));
     assert_ok(tpi_pieces_create(splitter, &pieces));
     tpi_pieces_start(&pieces, text, strlen(text));
