@@ -418,6 +418,43 @@ static inline json_t *config_tiny(void)
                      "eos_token_id", 1);
 }
 
+/* ---- a folder of the tiny model, to be changed and written ---- */
+
+typedef struct model {
+    folder f;
+    json_t *header, *config;
+    size_t end; /* bytes of tensor data */
+} model;
+
+static inline model model_make(void)
+{
+    model m = {.f = folder_make()};
+    m.header = st_tiny(&m.end);
+    m.config = config_tiny();
+    return m;
+}
+
+static inline void model_write(model *m)
+{
+    write_json(&m->f, "config.json", m->config);
+    st_write_json(&m->f, "model.safetensors", m->header, m->end);
+}
+
+static inline void model_free(model *m)
+{
+    json_decref(m->header);
+    json_decref(m->config);
+    folder_remove(&m->f);
+}
+
+static inline json_t *parse(const char *text)
+{
+    json_error_t error;
+    json_t *value = json_loads(text, JSON_DECODE_ANY, &error);
+    if (!value) fail_msg("the test's JSON: %s: %s", error.text, text);
+    return value;
+}
+
 /* ---- opening ---- */
 
 typedef struct heard {
