@@ -20,7 +20,8 @@ typedef struct tpcl_tokenizer tpcl_tokenizer;
  * Builds a tokenizer from a checkpoint's raw material (copied; the checkpoint may be closed).
  * Byte-level BPE only, with the split patterns of GPT-2, SmolLM (single digits, then GPT-2), Qwen2
  * and Llama-3, recognised by GGUF's `pre` name or by the exact text in tokenizer.json; a pattern
- * from a file is never compiled. NFC where the file asks for it.
+ * from a file is never compiled. NFC where the file asks for it, and for GGUF's qwen2. A chat
+ * template's own markers (<|im_end|>) are special whatever the file calls them.
  *
  * Collective: no.  Blocks: yes.  Allocates: yes.
  * Errors: TPCL_ERR_FORMAT (damaged, no merges, merges naming unknown tokens), TPCL_ERR_UNSUPPORTED
@@ -30,7 +31,8 @@ TPCL_NODISCARD tpcl_status tpcl_tokenizer_create(const tpcl_tokenizer_source *so
                                                  tpcl_tokenizer **out);
 void tpcl_tokenizer_destroy(tpcl_tokenizer **tokenizer);
 
-/** Number of ids: 0 .. vocab-1 (the model's head may have more rows: padding). */
+/** Number of ids: 0 .. vocab-1. The model's head may have more rows: padding, which GGUF files list
+ * as tokens at the end; they are not counted. */
 int tpcl_tokenizer_vocab(const tpcl_tokenizer *tokenizer);
 /** -1 where the file names none. */
 int tpcl_tokenizer_eos(const tpcl_tokenizer *tokenizer);
@@ -56,7 +58,8 @@ TPCL_NODISCARD tpcl_status tpcl_tokenizer_decode(const tpcl_tokenizer *tokenizer
                                                  const int32_t *ids, size_t n, bool special,
                                                  char **bytes, size_t *length);
 
-/** Streaming: whole UTF-8 characters only; what can never become one is U+FFFD. */
+/** Streaming: whole UTF-8 characters only; what can never become one is U+FFFD, and so is NUL, which
+ * a terminated text cannot hold. */
 typedef struct tpcl_decoder tpcl_decoder;
 TPCL_NODISCARD tpcl_status tpcl_decoder_create(const tpcl_tokenizer *tokenizer, bool special,
                                                tpcl_decoder **out);
@@ -64,18 +67,21 @@ void tpcl_decoder_destroy(tpcl_decoder **decoder);
 /** @p text: what has become complete, terminated, valid until the next call; maybe "". An id
  * beyond the tokenizer's words (a padding row) yields nothing. */
 TPCL_NODISCARD tpcl_status tpcl_decoder_push(tpcl_decoder *decoder, int32_t id, const char **text);
-/** The unfinished rest as U+FFFD. */
+/** The unfinished rest as U+FFFD; the decoder is then as new. */
 TPCL_NODISCARD tpcl_status tpcl_decoder_finish(tpcl_decoder *decoder, const char **text);
 
 /**
  * One user turn as a prompt, through the checkpoint's chat template: known templates (SmolLM2,
- * Qwen2.5, Qwen3, Llama-3) are recognised by a hash of their text and rendered here, with their own
- * default system message; an unknown one that contains <|im_start|> is rendered as plain ChatML.
+ * Qwen2.5, Qwen3, Llama-3) are recognised by a hash of their text, or in edited versions by the
+ * lines that decide, and rendered here, with their own default system message; an unknown one that
+ * contains <|im_start|> is rendered as plain ChatML. Llama-3.2's writes today's date, as its text
+ * says: ranks that encode for themselves may differ at midnight, so let one encode for all.
  *
  * @param system   in   NULL = the template's default
  * @param special  in   let special tokens in system and user text take effect
  * @param ids      out  malloc'ed
- * Errors: TPCL_ERR_UNSUPPORTED (unknown template: the message names --raw), TPCL_ERR_NOMEM.
+ * Errors: TPCL_ERR_UNSUPPORTED (unknown template: the message names --raw), TPCL_ERR_ARG,
+ * TPCL_ERR_NOMEM.
  */
 TPCL_NODISCARD tpcl_status tpcl_chat_encode(const tpcl_tokenizer *tokenizer, const char *system,
                                             const char *user, size_t user_length, bool special,

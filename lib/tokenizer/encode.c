@@ -99,6 +99,8 @@ tpcl_status tpi_encode(const tpcl_tokenizer *tokenizer, const char *text, size_t
     const tpi_added *added = &tokenizer->added[0];
     size_t at = 0;
 
+    TPI_REQUIRE(length <= MAX_TEXT, TPCL_ERR_ARG, "encode: a text of %zu bytes, the limit is %zu",
+                length, MAX_TEXT);
     TPI_TRY(tpi_pieces_create(tokenizer->splitter, &e.pieces));
     while (at < length) {
         tpi_match match;
@@ -125,8 +127,6 @@ tpcl_status tpcl_tokenizer_encode(const tpcl_tokenizer *tokenizer, const char *t
     *ids = NULL;
     *n = 0;
     TPI_REQUIRE(tokenizer && (text || length == 0), TPCL_ERR_ARG, "encode: a pointer is NULL");
-    TPI_REQUIRE(length <= MAX_TEXT, TPCL_ERR_ARG, "encode: a text of %zu bytes, the limit is %zu",
-                length, MAX_TEXT);
     TPI_TRY(tpi_utf8_repair(text, length, &repaired));
     const tpi_span all = {0, repaired.length};
     TPI_TRY(tpi_encode(tokenizer, repaired.data, repaired.length, &all, special ? 1 : 0, &out));

@@ -8,7 +8,10 @@
 #include "base/error.h"
 #include "tokenizer/split.h"
 
-/* Unicode's White_Space inside a class: PCRE2's own \s has U+180E too, the reference's has not. */
+/* Letters and numbers are those of the Unicode version that PCRE2 was built with; text with younger
+ * characters may be cut differently by a reference that knows them.
+ *
+ * Unicode's White_Space inside a class: PCRE2's own \s has U+180E too, the reference's has not. */
 #define SPACE                                                                                      \
     "\\t-\\r\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}" \
     "\\x{3000}"

@@ -116,7 +116,7 @@ done:
 tpcl_status tpi_json_split(const json_t *pre_tokenizer, tpi_split *split)
 {
     tpcl_status status = TPCL_OK;
-    const json_t *steps[MAX_STEPS];
+    const json_t *steps[MAX_STEPS] = {NULL};
     size_t n;
     bool gpt2 = false;
 

@@ -66,6 +66,21 @@ static void qwen_golden(void **state)
     assert_null(tokenizer);
 }
 
+/* The folder as the checkpoint reader hands it over. */
+static void qwen_folder(void **state)
+{
+    (void)state;
+    tpcl_checkpoint *checkpoint = NULL;
+    tpcl_tokenizer *tokenizer = NULL;
+    assert_ok(tpcl_checkpoint_open(TPCL_GOLDEN_DIR "/tiny-qwen3-tied", NULL, &checkpoint));
+    assert_ok(tpcl_tokenizer_create(tpcl_checkpoint_tokenizer(checkpoint), &tokenizer));
+    tpcl_checkpoint_close(&checkpoint);
+    assert_int_equal(tpcl_tokenizer_eos(tokenizer), 511);
+    assert_string_equal(tpcl_chat_template_name(tokenizer), "chatml");
+    check_file(TPCL_GOLDEN_DIR "/tokenizer/qwen_tiny.json", tokenizer);
+    tpcl_tokenizer_destroy(&tokenizer);
+}
+
 static void smollm2_golden(void **state)
 {
     (void)state;
@@ -82,6 +97,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(qwen_golden),
+        cmocka_unit_test(qwen_folder),
         cmocka_unit_test(smollm2_golden),
     };
     return cmocka_run_group_tests_name("tokenizer/golden", tests, NULL, NULL);
