@@ -28,6 +28,7 @@ static tpcl_status load_text(tpcl_checkpoint *cp, const char *name, uint64_t lim
     tpcl_status status = TPCL_OK;
     char *path = tpi_path_join(cp->path, name);
     *text = (tpcl_text){NULL, 0};
+    *file = cp->path;
     TPI_REQUIRE(path, TPCL_ERR_NOMEM, "%s: out of memory", cp->path);
     *file = tpi_arena_copy(&cp->arena, path, strlen(path));
     TPI_REQUIRE(*file, TPCL_ERR_NOMEM, "%s: out of memory", cp->path);

@@ -161,8 +161,10 @@ static tpcl_status read_scalar(tpi_gguf_reader *r, tpi_gguf_value *v, tpi_gguf_t
     }
     TPI_REQUIRE(type != TPI_GGUF_BOOL || raw <= 1, TPCL_ERR_FORMAT,
                 "%s: '%s' is a boolean of value %" PRIu64, r->file->path, v->key, raw);
-    const bool is_signed = type == TPI_GGUF_I8 || type == TPI_GGUF_I16 || type == TPI_GGUF_I32;
-    const uint64_t sign = is_signed ? UINT64_C(1) << (8 * size - 1) : 0;
+    const uint64_t sign = type == TPI_GGUF_I8    ? 0x80
+                          : type == TPI_GGUF_I16 ? 0x8000
+                          : type == TPI_GGUF_I32 ? 0x80000000u
+                                                 : 0;
     v->integer = (int64_t)((raw ^ sign) - sign); /* extends the sign of the narrow types */
     v->too_big = type == TPI_GGUF_U64 && raw > INT64_MAX;
     if (type == TPI_GGUF_BOOL)
