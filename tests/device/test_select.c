@@ -47,6 +47,11 @@ static const made_up twins[] = {
     {"RX 580", "AMD", "A", 0, TPCL_DEVICE_GPU, 0x1002, -1, 0},
     {"RX 580 (polaris10)", "AMD", "B", 1, TPCL_DEVICE_GPU, 0x1002, -1, 0},
     {"RX 580 (polaris10)", "AMD", "B", 1, TPCL_DEVICE_GPU, 0x1002, -1, 0}};
+/* One name, other makers: no bus address, so two devices. */
+static const made_up namesakes[] = {
+    {"Graphics", "A", "A", 0, TPCL_DEVICE_GPU, 1, -1, 0},
+    {"Graphics", "B", "B", 1, TPCL_DEVICE_GPU, 2, -1, 0},
+};
 static const made_up broken[] = {
     {"Tesla T4", "NVIDIA", NV, 0, TPCL_DEVICE_GPU, 0x10de, 4, true},
     {"Tesla T4", "NVIDIA", "rusticl", 1, TPCL_DEVICE_GPU, 0x10de, 4, 0},
@@ -105,6 +110,7 @@ static const struct choice {
     {"same word of a list moves on", L(desktop), "cpu,gpu,GPU", {5, 0, 1, 5}},
     {"list longer than the ranks", L(desktop), "0,0,1,1,3,3", {0, 0, 1, 1}},
     {"equal cards pair one to one", L(twins), NULL, {0, 1, 0, 1}},
+    {"one name, two makers", L(namesakes), NULL, {0, 1, 0, 1}},
     {"unusable first driver: the second serves", L(broken), NULL, {1, 1, 1, 1}},
     {"unusable one is no match of a word", L(broken), "tesla", {1, 1, 1, 1}},
 };
