@@ -384,7 +384,8 @@ static inline void st_add(json_t *header, const char *name, int rows, int column
     json_t *shape = columns ? json_pack("[i,i]", rows, columns) : json_pack("[i]", rows);
     json_object_set_new(header, name,
                         json_pack("{s:s,s:o,s:[I,I]}", "dtype", "F32", "shape", shape,
-                                  "data_offsets", (json_int_t)*end, (json_int_t)(*end + n)));
+                                  "data_offsets", (json_int_t)*end,
+                                  (json_int_t)*end + (json_int_t)n));
     *end += n;
 }
 

@@ -60,7 +60,7 @@ static void weights_hold_the_bytes_of_the_file(void **state)
 {
     static const struct {
         tpcl_weight_role role;
-        size_t tensor; /* its place in gguf_tiny() */
+        int tensor; /* its place in gguf_tiny() */
         tpcl_dtype dtype;
         int64_t rows, columns;
     } want[] = {
@@ -84,7 +84,8 @@ static void weights_hold_the_bytes_of_the_file(void **state)
         assert_int_equal(t.ndim, want[i].columns ? 2 : 1);
         assert_int_equal(t.shape[0], want[i].rows);
         assert_int_equal(t.shape[1], want[i].columns);
-        for (size_t k = 0; k < b.n; k++) assert_int_equal(b.data[k], pattern(want[i].tensor, k));
+        for (size_t k = 0; k < b.n; k++)
+            assert_int_equal(b.data[k], pattern((size_t)want[i].tensor, k));
         bytes_free(&b);
     }
     tpcl_checkpoint_close(&cp);
@@ -360,7 +361,7 @@ SPOIL(size_sum_overflow, gguf_tensor *t = tensor_add(g, "a", GT_F32, UINT64_C(1)
       t->size = UINT64_C(1) << 62; tensor_add(g, "b", GT_F32, UINT64_C(1) << 60, 0)->size = 0;
       t->size = 0; t[1].shift = INT64_C(1) << 62)
 SPOIL(needed_k_quant, gguf_tensor *t = &g->tensors[9]; t->type = GT_Q4_K; t->dims[0] = 256;
-      t->size = gguf_bytes_of(GT_Q4_K, 256 * 32))
+      t->size = gguf_bytes_of(GT_Q4_K, UINT64_C(256) * 32))
 SPOIL(norm_quantised, g->tensors[6].type = GT_Q8_0; g->tensors[6].size = 34)
 SPOIL(needs_i32, g->tensors[4].type = 26; g->tensors[4].size *= 2)
 SPOIL(missing_norm, tensor_drop(g, "blk.0.ffn_norm.weight"))

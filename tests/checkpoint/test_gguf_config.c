@@ -91,7 +91,7 @@ static void gguf_rope_factors(void **state)
     tensor_add(g, "rope_freqs.weight", GT_F32, 8, 0);
     bytes b = gguf_build(g);
     const size_t at = b.n - 32;
-    for (int i = 0; i < 8; i++) {
+    for (size_t i = 0; i < 8; i++) {
         const float value = 1.0f + 0.5f * (float)i;
         memcpy(b.data + at + 4 * i, &value, 4);
     }

@@ -9,13 +9,12 @@
 typedef struct golden {
     const char *name;
     tpcl_arch arch;
-    int vocab, hidden, layers, heads, kv_heads, head_dim, inter, max_context;
+    int vocab, hidden, layers, heads, kv_heads, head_dim, inter, max_context, n_tensors;
     double theta, eps;
+    size_t index[3]; /* elements of the weight below, row-major */
     bool tied, qkv_bias, qk_norm, tokenizer;
-    int n_tensors;
     tpcl_weight_role role;
     int layer;
-    size_t index[3]; /* elements, row-major */
     float value[3];
 } golden;
 
@@ -30,16 +29,16 @@ static const golden goldens[] = {
      20,
      136,
      2048,
+     20,
      100000.0,
      1e-5,
+     {0, 180, 10799},
      true,
      false,
      false,
      false,
-     20,
      TPCL_W_K,
      1,
-     {0, 180, 10799},
      {0x1.42p-1f, 0x1.2fcp-2f, 0x1.dc8p-2f}},
     {"tiny-llama-ropescale",
      TPCL_ARCH_LLAMA,
@@ -51,16 +50,16 @@ static const golden goldens[] = {
      16,
      112,
      512,
+     21,
      500000.0,
      1e-5,
+     {0, 65, 8191},
      false,
      false,
      false,
      false,
-     21,
      TPCL_W_LM_HEAD,
      0,
-     {0, 65, 8191},
      {0x1.383486p-3f, -0x1.5c8356p-2f, 0x1.703574p-3f}},
     {"tiny-qwen2",
      TPCL_ARCH_QWEN2,
@@ -72,16 +71,16 @@ static const golden goldens[] = {
      16,
      72,
      32768,
+     26,
      1000000.0,
      1e-6,
+     {0, 7, 15},
      true,
      true,
      false,
      false,
-     26,
      TPCL_W_K_BIAS,
      0,
-     {0, 7, 15},
      {0x1.b40c1ap-3f, 0x1.50debap-4f, -0x1.ac3434p-3f}},
     {"tiny-qwen3",
      TPCL_ARCH_QWEN3,
@@ -93,16 +92,16 @@ static const golden goldens[] = {
      16,
      80,
      32768,
+     36,
      1000000.0,
      1e-6,
+     {0, 7, 15},
      false,
      false,
      true,
      false,
-     36,
      TPCL_W_Q_NORM,
      2,
-     {0, 7, 15},
      {0x1.bcp-1f, 0x1.06p+0f, 0x1.34p+0f}},
     {"tiny-qwen3-tied",
      TPCL_ARCH_QWEN3,
@@ -114,16 +113,16 @@ static const golden goldens[] = {
      32,
      96,
      32768,
+     24,
      1000000.0,
      1e-6,
+     {0, 97, 6143},
      true,
      false,
      true,
      true,
-     24,
      TPCL_W_DOWN,
      1,
-     {0, 97, 6143},
      {0x1.38p-3f, -0x1.12p-2f, 0x1.d6p-4f}},
 };
 

@@ -18,7 +18,7 @@ static void reads_a_sound_folder(void **state)
     assert_int_equal(c->head_dim, 16);
     assert_false(c->tied);
     /* the head is the last tensor: its bytes come from the end of the file */
-    bytes b = weight_bytes(cp, TPCL_W_LM_HEAD, 0, 8 * 32 * 4, &t);
+    bytes b = weight_bytes(cp, TPCL_W_LM_HEAD, 0, (size_t)8 * 32 * 4, &t);
     assert_string_equal(t.name, "lm_head.weight");
     assert_int_equal(t.shape[0], 8);
     assert_int_equal(t.shape[1], 32);

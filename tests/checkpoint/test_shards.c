@@ -14,7 +14,7 @@ static json_t *model_split(model *m, json_t **second)
     }
     json_object_set_new(map, "lm_head.weight", json_string("two.safetensors"));
     json_object_del(m->header, "lm_head.weight");
-    m->end -= 8 * 32 * 4;
+    m->end -= (size_t)8 * 32 * 4;
     *second = json_object();
     st_add(*second, "lm_head.weight", 8, 32, &end);
     return json_pack("{s:{},s:o}", "metadata", "weight_map", map);

@@ -233,7 +233,7 @@ static void sweeps_gguf(void **state)
     tensor_add(g, "rope_freqs.weight", GT_F32, 8, 0);
     bytes b = gguf_build(g);
     const float one = 1.0f;
-    for (int i = 0; i < 8; i++) memcpy(b.data + b.n - 32 + 4 * i, &one, 4);
+    for (size_t i = 0; i < 8; i++) memcpy(b.data + b.n - 32 + 4 * i, &one, 4);
     write_file(&f, "m.gguf", b.data, b.n, 0);
     target t = load(f.name, f.name);
     t.header = g->header;
