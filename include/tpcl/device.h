@@ -57,11 +57,14 @@ typedef struct tpcl_device_options {
      * the ranks that ask for them; one physical device under two drivers counts once.
      */
     const char *select;
-    int local_rank;        /**< this rank among those on the same host */
-    int units;             /**< CPU devices: open a sub-device of this many units; 0 = all */
-    const char *cache_dir; /**< program binaries; NULL = TPCL_CACHE_DIR or XDG's; "" = none */
+    int local_rank; /**< this rank among those on the same host */
+    int units;      /**< CPU devices: open a sub-device of this many units; 0 = all */
+    /** Folder for program binaries; NULL: TPCL_CACHE_DIR, $XDG_CACHE_HOME/tpcl or
+     * $HOME/.cache/tpcl;
+     * "": none, as with TPCL_CACHE=0 in the environment. */
+    const char *cache_dir;
     tpcl_gemm gemm;
-    bool profile;          /**< queue with profiling */
+    bool profile; /**< queue with profiling */
     tpcl_log log;
 } tpcl_device_options;
 

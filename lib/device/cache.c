@@ -76,6 +76,8 @@ static void make_folders(const char *path)
 
 void tpi_cache_open(tpcl_device *dev, const char *option)
 {
+    dev->cache_dir[0] = '\0';
+    if (tpi_cache_is_off()) return;
     if (!option) {
         if (!tpi_cache_default_dir(dev->cache_dir, sizeof dev->cache_dir))
             warn(dev, "no folder for it; kernels are compiled at every start",

@@ -30,11 +30,15 @@ static bool cache_home(char *out, size_t size, const char *rest)
     return home && home[0] == '/' && join(out, size, home, tail);
 }
 
+bool tpi_cache_is_off(void)
+{
+    const char *use = get("TPCL_CACHE");
+    return use && strcmp(use, "0") == 0;
+}
+
 bool tpi_cache_default_dir(char *out, size_t size)
 {
-    const char *use = get("TPCL_CACHE"), *dir = get("TPCL_CACHE_DIR");
-    out[0] = '\0';
-    if (use && strcmp(use, "0") == 0) return true;
+    const char *dir = get("TPCL_CACHE_DIR");
     return dir ? join(out, size, dir, "") : cache_home(out, size, "/tpcl");
 }
 

@@ -6,8 +6,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Folder for program binaries: TPCL_CACHE_DIR, $XDG_CACHE_HOME/tpcl or $HOME/.cache/tpcl; "" when
- * TPCL_CACHE is 0. False: nothing tells where (HOME is unset), or the path is too long. */
+/* TPCL_CACHE=0: no program cache, wherever it would be. */
+bool tpi_cache_is_off(void);
+
+/* Folder for program binaries: TPCL_CACHE_DIR, $XDG_CACHE_HOME/tpcl or $HOME/.cache/tpcl. False:
+ * nothing tells where (HOME is unset), or the path is too long. */
 bool tpi_cache_default_dir(char *out, size_t size);
 
 /* Where PoCL keeps its own files, by its own rules. */

@@ -358,23 +358,19 @@ static void default_folders(void **state)
 {
     (void)state;
     static const struct {
-        const char *use, *dir, *xdg, *home;
+        const char *dir, *xdg, *home;
         bool known;
         const char *want;
     } rows[] = {
-        {NULL, NULL, NULL, "/home/a", true, "/home/a/.cache/tpcl"},
-        {NULL, NULL, "/xdg", "/home/a", true, "/xdg/tpcl"},
-        {NULL, "/own", "/xdg", "/home/a", true, "/own"},
-        {"0", "/own", "/xdg", "/home/a", true, ""},
-        {"1", NULL, NULL, "/home/a", true, "/home/a/.cache/tpcl"},
-        {NULL, "", "", "/home/a", true, "/home/a/.cache/tpcl"},           /* empty is unset */
-        {NULL, NULL, "relative", "/home/a", true, "/home/a/.cache/tpcl"}, /* as XDG has it */
-        {NULL, NULL, NULL, NULL, false, ""},
-        {"0", NULL, NULL, NULL, true, ""},
+        {NULL, NULL, "/home/a", true, "/home/a/.cache/tpcl"},
+        {NULL, "/xdg", "/home/a", true, "/xdg/tpcl"},
+        {"/own", "/xdg", "/home/a", true, "/own"},
+        {"", "", "/home/a", true, "/home/a/.cache/tpcl"},           /* empty is unset */
+        {NULL, "relative", "/home/a", true, "/home/a/.cache/tpcl"}, /* as XDG has it */
+        {NULL, NULL, NULL, false, ""},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
         char out[512];
-        set("TPCL_CACHE", rows[i].use);
         set("TPCL_CACHE_DIR", rows[i].dir);
         set("XDG_CACHE_HOME", rows[i].xdg);
         set("HOME", rows[i].home);
@@ -382,7 +378,6 @@ static void default_folders(void **state)
         assert_string_equal(out, rows[i].want);
     }
     char out[512], small[8];
-    set("TPCL_CACHE", NULL);
     set("TPCL_CACHE_DIR", "/too/long/for/it");
     assert_false(tpi_cache_default_dir(small, sizeof small));
     assert_string_equal(small, "");
@@ -395,6 +390,19 @@ static void default_folders(void **state)
     set("POCL_CACHE_DIR", "/pocl");
     tpi_pocl_cache_dir(out, sizeof out);
     assert_string_equal(out, "/pocl");
+}
+
+static void switched_off(void **state)
+{
+    fixture *f = *state;
+    static const char *const off[] = {"0", "1", ""};
+    for (size_t i = 0; i < COUNT(off); i++) {
+        set("TPCL_CACHE", off[i]);
+        tpi_cache_open(&f->dev, f->dir);
+        assert_string_equal(f->dev.cache_dir, i == 0 ? "" : f->dir);
+    }
+    set("TPCL_CACHE", NULL);
+    assert_int_equal(f->warnings, 0);
 }
 
 static void no_home(void **state)
@@ -415,13 +423,14 @@ static void no_home(void **state)
 
 int main(void)
 {
+    unsetenv("TPCL_CACHE");
     const struct CMUnitTest tests[] = {
         WITH_FOLDER(stores_and_loads),  WITH_FOLDER(one_writer_at_a_time),
         WITH_FOLDER(damage_is_noticed), WITH_FOLDER(foreign_entries),
         WITH_FOLDER(unsafe_folders),    WITH_FOLDER(impossible_folders),
         WITH_FOLDER(read_only),         WITH_FOLDER(full_disk),
         cmocka_unit_test(keys_differ),  cmocka_unit_test(default_folders),
-        WITH_FOLDER(no_home),
+        WITH_FOLDER(switched_off),      WITH_FOLDER(no_home),
     };
     return cmocka_run_group_tests_name("device/cache", tests, NULL, NULL);
 }

@@ -340,6 +340,7 @@ static void bad_disk_of_pocl(void **state)
 int main(int argc, char **argv)
 {
     const char *mode = argc > 1 ? argv[1] : "";
+    unsetenv("TPCL_CACHE");
     if (strcmp(mode, "any") == 0 || strcmp(mode, "warm") == 0) return child_start(mode[0] == 'w');
     if (strcmp(mode, "full_disk") == 0) return child_bad_disk(false);
     if (strcmp(mode, "read_only_disk") == 0) return child_bad_disk(true);
