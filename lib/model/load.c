@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "model/model.h"
+#include "ops/gemm.h"
 
 /* What loading needs besides the model itself. */
 typedef struct loader {
@@ -266,20 +267,21 @@ done:
     return status;
 }
 
-/* Every kernel that a prompt or a generated token can need runs once, on token 0. */
+/* Every kernel that a prompt or a generated token can need runs once, on token 0. The sizes are one
+ * of each way in which a linear layer multiplies: CLBlast (where the device uses it), tiles, rows.
+ */
 static tpcl_status warm_up(tpcl_model *m)
 {
     tpcl_status status = TPCL_OK;
-    static const int sizes[] = {24, 5, 3, 2,
-                                1}; /* one of each kernel that a linear layer chooses */
-    int32_t zeros[24] = {0};
+    static const int sizes[] = {TPI_GEMM_FROM, 24, 5, 3, 2, 1};
+    const int32_t zeros[TPI_GEMM_FROM] = {0};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const int n = sizes[i] < TPI_LOGIT_ROWS ? sizes[i] : TPI_LOGIT_ROWS;
         if (sizes[i] > m->plan.chunk) continue;
         tpi_model_reset(m);
         TPI_TRY(tpcl_batch_add(m->batch, 0, zeros, sizes[i]));
         TPI_TRY(tpi_model_forward(m, false));
-        TPI_TRY(tpcl_lm_head_forward(
-            m->head, m->x, 0, sizes[i] < TPI_LOGIT_ROWS ? sizes[i] : TPI_LOGIT_ROWS, m->logits));
+        TPI_TRY(tpcl_lm_head_forward(m->head, m->x, 0, n, m->logits));
     }
     tpi_model_reset(m);
 done:

@@ -52,19 +52,31 @@ done:
     return status;
 }
 
-/* The remainder moves on by layer only where no rank then stores more kv heads in some layer. */
+/* Most kv heads of a rank, and all that the ranks store together. */
+static void count_kv(const tpcl_head_range *heads, int size, int64_t *most, int64_t *all)
+{
+    *most = *all = 0;
+    for (int r = 0; r < size; r++) {
+        const int64_t kv = tpcl_range_size(heads[r].kv);
+        *all += kv;
+        if (kv > *most) *most = kv;
+    }
+}
+
+/* The remainder moves on by layer where that makes no rank store more kv heads. */
 static tpcl_status rotate_heads(const tpcl_model_config *c, int o_block, int size,
                                 const double *weights, int layer, tpi_layer_plan *p)
 {
     tpcl_status status = TPCL_OK;
-    bool widened = false, same = true;
+    bool widened = false;
+    int64_t most[2], all[2];
     tpcl_head_range *turned = malloc((size_t)size * sizeof *turned);
     TPI_REQUIRE(turned, TPCL_ERR_NOMEM, "plan of %d ranks", size);
     TPI_TRY(split_heads(c, o_block, size, weights, 0, p->heads, &p->o_widened));
     TPI_TRY(split_heads(c, o_block, size, weights, layer, turned, &widened));
-    for (int r = 0; r < size; r++)
-        same = same && tpcl_range_size(turned[r].kv) == tpcl_range_size(p->heads[r].kv);
-    if (!same || widened != p->o_widened) goto done;
+    count_kv(p->heads, size, &most[0], &all[0]);
+    count_kv(turned, size, &most[1], &all[1]);
+    if (most[1] > most[0] || all[1] > all[0] || widened != p->o_widened) goto done;
     memcpy(p->heads, turned, (size_t)size * sizeof *turned);
 done:
     free(turned);
@@ -137,6 +149,13 @@ static uint64_t part_bytes(const tpcl_host_tensor *t, int64_t rows, int64_t colu
     return tpi_dtype_bytes(dtype, (size_t)columns) * (uint64_t)padded;
 }
 
+/* Whether this rank's cut of the o-projection goes through a block: then its part is f32. */
+static bool cuts_block(const tpcl_host_tensor *t, tpcl_range columns)
+{
+    const int block = tpcl_dtype_block(t->dtype);
+    return columns.begin % block != 0 || columns.end % block != 0;
+}
+
 static tpcl_status layer_bytes(const tpcl_checkpoint *ck, int layer, int size, int rank,
                                const double *weights, uint64_t *bytes, tpi_layer_plan *plan)
 {
@@ -153,13 +172,28 @@ static tpcl_status layer_bytes(const tpcl_checkpoint *ck, int layer, int size, i
     const bool mixed_qkv = t[0].dtype != t[1].dtype || t[0].dtype != t[2].dtype;
     const bool mixed_gu = t[4].dtype != t[5].dtype;
     *bytes += part_bytes(&t[0], q + 2 * kv, c->hidden, mixed_qkv);
-    *bytes += part_bytes(&t[3], c->hidden, q, plan->o_widened);
+    *bytes += part_bytes(&t[3], c->hidden, q, cuts_block(&t[3], plan->q_rows[rank]));
     *bytes += part_bytes(&t[4], 2 * inter, c->hidden, mixed_gu);
     *bytes += part_bytes(&t[6], c->hidden, inter, false);
     *bytes += 4 * (2 * (uint64_t)c->hidden + (c->qk_norm ? 2 * (uint64_t)c->head_dim : 0));
     if (c->qkv_bias) *bytes += 4 * (uint64_t)(q + 2 * kv);
 done:
     return status;
+}
+
+/* The widest rows of a pass over the layers. */
+typedef struct scratch_columns {
+    int64_t qkv, attention, inter;
+} scratch_columns;
+
+static void widest(const tpi_layer_plan *p, int rank, int head_dim, scratch_columns *c)
+{
+    const int64_t q = tpcl_range_size(p->heads[rank].q) * head_dim;
+    const int64_t kv = tpcl_range_size(p->heads[rank].kv) * head_dim;
+    const int64_t inter = tpcl_range_size(p->inter[rank]);
+    if (q + 2 * kv > c->qkv) c->qkv = q + 2 * kv;
+    if (q > c->attention) c->attention = q;
+    if (inter > c->inter) c->inter = inter;
 }
 
 tpcl_status tpcl_model_plan(const tpcl_checkpoint *checkpoint, int size, int rank,
@@ -171,6 +205,7 @@ tpcl_status tpcl_model_plan(const tpcl_checkpoint *checkpoint, int size, int ran
     tpi_cache_plan cache;
     tpcl_range *vocab = NULL;
     tpcl_host_tensor embed, head;
+    scratch_columns columns = {0};
 
     memset(&plan, 0, sizeof plan);
     TPI_REQUIRE(checkpoint && out, TPCL_ERR_ARG, "plan: a pointer is NULL");
@@ -195,10 +230,14 @@ tpcl_status tpcl_model_plan(const tpcl_checkpoint *checkpoint, int size, int ran
         TPI_TRY(layer_bytes(checkpoint, l, size, rank, weights, &out->weight_bytes, &plan));
         out->kv_bytes += tokens * (uint64_t)tpcl_range_size(plan.heads[rank].kv) *
                          (uint64_t)c->head_dim * 2 * (options && options->kv_f32 ? 4 : 2);
+        widest(&plan, rank, c->head_dim, &columns);
         if (l > 0) continue;
         out->heads = plan.heads[rank];
         out->inter = plan.inter[rank];
     }
+    out->scratch_bytes =
+        4 * (uint64_t)cache.chunk *
+        (uint64_t)(3 * c->hidden + columns.qkv + columns.attention + 3 * columns.inter);
 done:
     tpi_layer_plan_free(&plan);
     free(vocab);

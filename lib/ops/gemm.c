@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <stdio.h>
 
-enum { FROM_TOKENS = 32 };                    /* below, reading the weight once is what counts */
 static const size_t SCRATCH_MAX = 256u << 20; /* larger weights stay with the panel kernels */
 
 /* CLBlast 1.5.3 keeps a cache of compiled routines that is not safe to use from two threads. */
@@ -33,7 +32,7 @@ static bool allowed(const tpi_weight *w)
 
 bool tpi_gemm_wanted(const tpi_weight *w, int tokens)
 {
-    return tokens >= FROM_TOKENS && allowed(w);
+    return tokens >= TPI_GEMM_FROM && allowed(w);
 }
 
 tpcl_status tpi_gemm_reserve(const tpi_weight *w)

@@ -5,6 +5,8 @@
 
 #include "ops/weight.h"
 
+enum { TPI_GEMM_FROM = 32 }; /* tokens; below, reading the weight once is what counts */
+
 /* Whether `tokens` rows of this weight go through CLBlast, as the device's choice says. */
 bool tpi_gemm_wanted(const tpi_weight *w, int tokens);
 /* Makes the device's scratch large enough for the weight, where CLBlast may be used for it. */

@@ -131,12 +131,14 @@ static tpcl_status next_rows(row_cursor *c, tpcl_dtype dtype, int64_t want, uint
     return status;
 }
 
+/* `raw` holds the rows of `batch` panels and one row of zeros behind them. */
 static tpcl_status fill(tpi_weight *w, const tpi_part *parts, int n_parts, uint8_t *raw,
                         uint8_t *packed, int batch)
 {
     tpcl_status status = TPCL_OK;
     const size_t row_bytes = tpi_dtype_bytes(w->dtype, (size_t)w->k);
     const size_t panel_bytes = tpi_weight_panel_bytes(w->dtype, w->k);
+    const uint8_t *zeros = raw + panel_bytes * (size_t)batch;
     row_cursor cursor = {.parts = parts, .n_parts = n_parts};
     size_t offset = 0;
 
@@ -151,7 +153,7 @@ static tpcl_status fill(tpi_weight *w, const tpi_part *parts, int n_parts, uint8
             const uint8_t *lanes[TPI_PANEL];
             for (int i = 0; i < TPI_PANEL; i++) {
                 const int row = p * TPI_PANEL + i;
-                lanes[i] = row < rows ? raw + (size_t)row * row_bytes : NULL;
+                lanes[i] = row < rows ? raw + (size_t)row * row_bytes : zeros;
             }
             tpi_pack_panel(w->dtype, lanes, w->k, packed + (size_t)p * panel_bytes);
         }
@@ -197,7 +199,7 @@ tpcl_status tpi_weight_create(tpcl_device *dev, const tpi_part *parts, int n_par
         int batch = (int)((1u << 20) / panel_bytes) + 1;
         if (batch > panels) batch = panels;
         TPI_TRY(tpi_buffer_create(dev, w->bytes, parts[0].tensor->name, &w->mem));
-        raw = malloc(panel_bytes * (size_t)batch);
+        raw = calloc(1, panel_bytes * (size_t)batch + panel_bytes / TPI_PANEL);
         packed = malloc(panel_bytes * (size_t)batch);
         TPI_REQUIRE(raw && packed, TPCL_ERR_NOMEM, "%s: staging of %zu bytes",
                     parts[0].tensor->name, 2 * panel_bytes * (size_t)batch);

@@ -31,7 +31,7 @@ void tpi_weight_destroy(tpi_weight **weight);
 tpcl_dtype tpi_weight_dtype(const tpi_part *parts, int n_parts);
 size_t tpi_weight_panel_bytes(tpcl_dtype dtype, int k);
 
-/* Row-major rows to one panel; rows[i] NULL = zeros. The bytes are as stored in files. */
+/* Row-major rows, as stored in files, to one panel. Idle lanes point to a row of zeros. */
 void tpi_pack_panel(tpcl_dtype dtype, const uint8_t *const rows[TPI_PANEL], int k, uint8_t *panel);
 
 /* Reads the part's row `row` (0 = row0), its columns only, as stored. Or widened to f32. */

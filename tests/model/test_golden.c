@@ -127,6 +127,30 @@ static void matches_golden_with_unequal_shares(void **state)
     tpcl_group_destroy(&group);
 }
 
+/* What `tpcl inspect` promises is what each rank then holds. */
+static void holds_what_was_planned(void **state)
+{
+    tpcl_checkpoint *ck = NULL;
+    tpcl_model_share shares[16], plan;
+    group_open(3.0);
+    const double weights[16] = {3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    tpcl_model *model = load(*state, true, 0, &ck);
+    assert_ok(tpcl_model_shares(model, shares));
+    const tpcl_model_options options = {.kv_f32 = true, .context = 128};
+    for (int r = 0; tpcl_group_rank(group) == 0 && r < tpcl_group_size(group); r++) {
+        assert_ok(tpcl_model_plan(ck, tpcl_group_size(group), r, weights, &options, &plan));
+        assert_int_equal(shares[r].weight_bytes, plan.weight_bytes);
+        assert_int_equal(shares[r].kv_bytes, plan.kv_bytes);
+        assert_int_equal(shares[r].scratch_bytes, plan.scratch_bytes);
+        assert_memory_equal(&shares[r].vocab, &plan.vocab, sizeof plan.vocab);
+        assert_memory_equal(&shares[r].heads, &plan.heads, sizeof plan.heads);
+        assert_memory_equal(&shares[r].inter, &plan.inter, sizeof plan.inter);
+    }
+    tpcl_model_destroy(&model);
+    tpcl_checkpoint_close(&ck);
+    tpcl_group_destroy(&group);
+}
+
 static void compared_something(void **state)
 {
     (void)state;
@@ -135,9 +159,10 @@ static void compared_something(void **state)
 
 int main(int argc, char **argv)
 {
-    enum { KINDS = 3 };
+    enum { KINDS = 4 };
     static const CMUnitTestFunction kinds[KINDS] = {matches_golden, matches_golden_in_chunks_f16,
-                                                    matches_golden_with_unequal_shares};
+                                                    matches_golden_with_unequal_shares,
+                                                    holds_what_was_planned};
     struct CMUnitTest tests[KINDS * COUNT(models) + 1];
     MPI_Init(&argc, &argv);
     for (size_t i = 0; i < KINDS * COUNT(models); i++)
