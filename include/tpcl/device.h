@@ -59,9 +59,10 @@ typedef struct tpcl_device_options {
     const char *select;
     int local_rank; /**< this rank among those on the same host */
     int units;      /**< CPU devices: open a sub-device of this many units; 0 = all */
-    /** Folder for program binaries; NULL: TPCL_CACHE_DIR, $XDG_CACHE_HOME/tpcl or
-     * $HOME/.cache/tpcl;
-     * "": none, as with TPCL_CACHE=0 in the environment. */
+    /**
+     * Folder for program binaries. NULL: TPCL_CACHE_DIR, $XDG_CACHE_HOME/tpcl or
+     * $HOME/.cache/tpcl. "": none, as with TPCL_CACHE=0 in the environment.
+     */
     const char *cache_dir;
     tpcl_gemm gemm;
     bool profile; /**< queue with profiling */
