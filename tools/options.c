@@ -67,6 +67,8 @@ const struct option_row option_table[] = {
      "safetensors file to write"},
     {"timeout-s", 0, OPTION_REAL, true, RUN | SCORE, AT(timeout_s), "S", "60", 0.001, 1e6,
      "give up when another rank does not answer for S seconds"},
+    {"gemm", 0, OPTION_CHOICE, true, RUN | SCORE, AT(gemm), "auto|panel|clblast", "auto", 0, 0,
+     "how long prompts are multiplied: our panel kernels, or CLBlast"},
     {"cache-dir", 0, OPTION_TEXT, true, RUN | SCORE, AT(cache_dir), "DIR", NULL, 0, 0,
      "folder of compiled kernels (default: tpcl in $XDG_CACHE_HOME or ~/.cache)"},
     {"print-ids", 0, OPTION_FLAG, true, RUN, AT(print_ids), NULL, NULL, 0, 0,
@@ -91,7 +93,7 @@ enum { OPTIONS_MAX = 64 };
 _Static_assert(sizeof option_table / sizeof option_table[0] < OPTIONS_MAX, "raise OPTIONS_MAX");
 
 /* Names that the library or the launcher reads, and that are no option's twin. */
-static const char *const other_names[] = {"TPCL_CACHE", "TPCL_TTY", "TPCL_MPIEXEC", "TPCL_GEMM"};
+static const char *const other_names[] = {"TPCL_CACHE", "TPCL_TTY", "TPCL_MPIEXEC"};
 
 /* Where the value of each option came from. */
 enum source { FROM_DEFAULT, FROM_ENVIRONMENT, FROM_COMMAND_LINE };

@@ -30,6 +30,7 @@ struct settings {
     double temp, top_p, timeout_s;
     uint64_t seed;
     int kv, progress, color; /* the enums above */
+    int gemm;                /* tpcl_gemm */
     bool raw, special, ignore_eos, print_ids, json, list, verbose, help, version;
 };
 

@@ -154,6 +154,7 @@ static int join(struct session *s)
         .device = s->settings->device,
         .cache_dir = s->settings->cache_dir,
         .timeout_s = s->settings->timeout_s,
+        .gemm = (tpcl_gemm)s->settings->gemm,
         .log = session_logger(s),
     };
     signals_phase("opening the OpenCL device");
@@ -204,7 +205,8 @@ int session_load(struct session *s)
         .progress_context = &s->progress,
         .log = session_logger(s),
     };
-    signals_phase("loading the model");
+    signals_phase("loading the model and compiling kernels; if it happens again, remove the caches "
+                  "of compiled kernels (--cache-dir, and the driver's own)");
     progress_begin(&s->progress, s->settings, s->job.rank == 0);
     const tpcl_status status =
         tpcl_model_load(s->group, TPCL_OK, s->checkpoint, &options, &s->model);

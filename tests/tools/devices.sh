@@ -1,3 +1,4 @@
+#!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # devices: a tree for people, JSON for programs, and the number that --device takes.
 . "$(dirname -- "$0")/lib.sh"

@@ -1,3 +1,4 @@
+#!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Bad input, on one rank: one line (what, which numbers, what to do), the documented code, no signal,
 # no hang. quick() allows 10 seconds.

@@ -1,3 +1,4 @@
+#!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Interrupts, and ranks that stop or die while tokens are made: the job ends soon, with its code.
 . "$(dirname -- "$0")/lib.sh"

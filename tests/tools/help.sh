@@ -1,3 +1,4 @@
+#!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Help of every command, and its agreement with the environment.
 . "$(dirname -- "$0")/lib.sh"

@@ -1,3 +1,4 @@
+#!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # inspect: the file, and each rank's part of it, without MPI or a device.
 . "$(dirname -- "$0")/lib.sh"

@@ -1,3 +1,4 @@
+#!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Sourced by each script beside it. Needs TPCL (the program), MPIEXEC and GOLDEN in the environment.
 set -u

@@ -1,3 +1,4 @@
+#!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Bad input on several ranks: the whole job ends with one code and one line, that of the lowest rank
 # that failed.

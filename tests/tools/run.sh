@@ -1,3 +1,4 @@
+#!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # run: what it prints and how it ends. The numbers themselves have tests of their own in the library;
 # here one model goes through the command at 1, 2 and 3 ranks.

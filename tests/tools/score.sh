@@ -1,3 +1,4 @@
+#!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # score: a file that others can read, with the logits of every position.
 . "$(dirname -- "$0")/lib.sh"

@@ -1,3 +1,4 @@
+#!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # On a terminal: progress, colour, Ctrl-C, and no control characters; also through mpiexec, which
 # hides the terminal from the ranks.

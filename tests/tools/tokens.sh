@@ -1,3 +1,4 @@
+#!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # tokenize and detokenize: exact bytes in, exact bytes out, no MPI.
 . "$(dirname -- "$0")/lib.sh"

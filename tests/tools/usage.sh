@@ -1,3 +1,4 @@
+#!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Command lines that are wrong: one line that names the option, exit code 64.
 . "$(dirname -- "$0")/lib.sh"
