@@ -93,7 +93,7 @@ int detokenize_command(const struct settings *s)
     if (!code && n > 0)
         code = report_status(tpcl_tokenizer_decode(tokenizer, ids, n, s->special, &bytes, &length));
     if (!code) {
-        fwrite(bytes, 1, length, stdout);
+        if (length > 0) fwrite(bytes, 1, length, stdout);
         code = flush_stdout();
     }
     free(bytes);
