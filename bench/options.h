@@ -1,0 +1,39 @@
+/* The command line of tpcl-bench. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BENCH_OPTIONS_H
+#define BENCH_OPTIONS_H
+
+#include "bench.h"
+
+enum bench_format { BENCH_TABLE, BENCH_CSV, BENCH_JSONL };
+enum { BENCH_SELECTIONS = 64, BENCH_TOKENS = 32, BENCH_REPS_MAX = 100000 };
+
+/* Cases whose name begins with `name`; or one case at one shape, whatever the model. */
+struct bench_selection {
+    const char *name;
+    int dims; /* 0 = no shape given */
+    long shape[BENCH_DIMS];
+};
+
+struct bench_settings {
+    struct bench_selection selections[BENCH_SELECTIONS];
+    int n_selections; /* 0 = every case */
+    struct model_shape model;
+    long tokens[BENCH_TOKENS];
+    int n_tokens;
+    unsigned dtypes; /* BENCH_DTYPE bits */
+    int reps;
+    const char *device; /* as tpcl_device_options.select, or NULL */
+    enum bench_format format;
+    bool list, help, version;
+};
+
+/* Returns 0, or an exit code of <sysexits.h> and the reason. Prints nothing. */
+int bench_options_parse(struct bench_settings *s, int argc, char **argv, char *message,
+                        size_t size);
+void bench_help_print(void);
+
+/* Writes "f16", "q4_0", ... */
+void bench_dtype_text(tpcl_dtype dtype, char out[8]);
+
+#endif

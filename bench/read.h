@@ -1,0 +1,13 @@
+/* The peer of whatever is bound by memory: how fast this device reads it. */
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BENCH_READ_H
+#define BENCH_READ_H
+
+#include "bench.h"
+
+/* A bench_case.peer: sums of float16 over half a gigabyte a host, with as many streams a core as
+ * proved fastest at the first call. */
+tpcl_status bench_read_peer(struct bench_run *r, struct bench_peer *out);
+void bench_read_destroy(struct bench_read **read);
+
+#endif

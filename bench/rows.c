@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rows.h"
+
+#include <string.h>
+#include <sysexits.h>
+
+struct row {
+    const struct bench_case *c;
+    tpcl_dtype dtype;
+    const long *shape;
+};
+
+/* Called for each row; false ends the walk. */
+typedef bool (*visit)(void *context, const struct row *row);
+
+static bool walk_dtypes(const struct bench_settings *s, const struct bench_case *c,
+                        const long *shape, visit each, void *context)
+{
+    const unsigned dtypes = c->dtypes & s->dtypes;
+    for (int d = 0; dtypes >> d; d++) {
+        const struct row row = {c, (tpcl_dtype)d, shape};
+        if (dtypes & BENCH_DTYPE(d) && !each(context, &row)) return false;
+    }
+    return true;
+}
+
+static bool seen(long (*shapes)[BENCH_DIMS], int n)
+{
+    for (int i = 0; i < n; i++)
+        if (memcmp(shapes[i], shapes[n], sizeof shapes[n]) == 0) return true;
+    return false;
+}
+
+static bool walk_case(const struct bench_settings *s, const struct bench_case *c,
+                      const struct bench_selection *selection, visit each, void *context)
+{
+    long shapes[BENCH_SHAPES][BENCH_DIMS] = {{0}};
+    const struct bench_plan plan = {s->model, s->tokens, s->n_tokens};
+    if (selection && selection->dims > 0) return walk_dtypes(s, c, selection->shape, each, context);
+    const int n = c->shapes(&plan, shapes);
+    for (int i = 0; i < n; i++)
+        if (!seen(shapes, i) && !walk_dtypes(s, c, shapes[i], each, context)) return false;
+    return true;
+}
+
+static bool matches(const struct bench_selection *selection, const struct bench_case *c)
+{
+    return strncmp(c->name, selection->name, strlen(selection->name)) == 0;
+}
+
+/* In the order of the command line, or of the suite. */
+static void walk(const struct bench_suite *suite, const struct bench_settings *s, visit each,
+                 void *context)
+{
+    for (int i = 0; s->n_selections == 0 && i < suite->n; i++)
+        if (!walk_case(s, suite->cases[i], NULL, each, context)) return;
+    for (int k = 0; k < s->n_selections; k++)
+        for (int i = 0; i < suite->n; i++)
+            if (matches(&s->selections[k], suite->cases[i]) &&
+                !walk_case(s, suite->cases[i], &s->selections[k], each, context))
+                return;
+}
+
+static bool count_row(void *context, const struct row *row)
+{
+    (void)row;
+    ++*(int *)context;
+    return true;
+}
+
+static int check_selection(const struct bench_suite *suite, const struct bench_selection *k,
+                           char *message, size_t size)
+{
+    const struct bench_case *only = NULL;
+    int found = 0;
+    for (int i = 0; i < suite->n; i++) {
+        if (!matches(k, suite->cases[i])) continue;
+        only = suite->cases[i];
+        found++;
+    }
+    if (found == 0) {
+        int used = snprintf(message, size, "no case begins with '%.60s'; there are", k->name);
+        for (int i = 0; i < suite->n && used > 0 && (size_t)used < size; i++)
+            used += snprintf(message + used, size - (size_t)used, " %s", suite->cases[i]->name);
+        return EX_USAGE;
+    }
+    if (k->dims > 0 && found > 1) {
+        snprintf(message, size, "a shape needs one case, '%.60s' begins %d", k->name, found);
+        return EX_USAGE;
+    }
+    if (k->dims > 0 && k->dims != bench_case_dims(only)) {
+        snprintf(message, size, "the shape of %s is %s: %d sizes, not %d", only->name, only->dims,
+                 bench_case_dims(only), k->dims);
+        return EX_USAGE;
+    }
+    return 0;
+}
+
+int bench_rows_check(const struct bench_suite *suite, const struct bench_settings *s, char *message,
+                     size_t size)
+{
+    int rows = 0;
+    for (int k = 0; k < s->n_selections; k++) {
+        const int code = check_selection(suite, &s->selections[k], message, size);
+        if (code) return code;
+    }
+    walk(suite, s, count_row, &rows);
+    if (rows > 0) return 0;
+    snprintf(message, size, "no row: no case that was asked for has one of the types of --dtype");
+    return EX_USAGE;
+}
+
+static bool print_row(void *context, const struct row *row)
+{
+    char shape[128], dtype[8];
+    bench_shape_text(row->c, row->shape, shape, sizeof shape);
+    bench_dtype_text(row->dtype, dtype);
+    fprintf(context, "%s %s %s %s\n", row->c->name, row->c->dims, shape, dtype);
+    return true;
+}
+
+void bench_rows_print(const struct bench_suite *suite, const struct bench_settings *s, FILE *to)
+{
+    walk(suite, s, print_row, to);
+}
+
+int bench_exit_code(tpcl_status status)
+{
+    switch (status) {
+    case TPCL_OK:
+        return 0;
+    case TPCL_ERR_ARG:
+        return EX_USAGE;
+    case TPCL_ERR_SHAPE:
+    case TPCL_ERR_FORMAT:
+    case TPCL_ERR_UNSUPPORTED:
+        return EX_DATAERR;
+    case TPCL_ERR_NO_DEVICE:
+        return EX_UNAVAILABLE;
+    case TPCL_ERR_NOMEM:
+    case TPCL_ERR_DEVICE_MEM:
+        return EX_OSERR;
+    case TPCL_ERR_COMM:
+    case TPCL_ERR_TIMEOUT:
+    case TPCL_ERR_PEER:
+    case TPCL_ERR_GROUP_FAILED:
+        return EX_TEMPFAIL;
+    case TPCL_ERR_MISMATCH:
+        return EX_PROTOCOL;
+    default:
+        return EX_SOFTWARE;
+    }
+}
+
+struct job {
+    const struct bench_settings *s;
+    struct bench_env *env;
+    struct bench_output output;
+    int code;
+    bool lost;
+};
+
+static bool run_row(void *context, const struct row *row)
+{
+    struct job *job = context;
+    struct bench_run r = {.env = job->env, .dtype = row->dtype};
+    struct bench_result result;
+    memcpy(r.shape, row->shape, sizeof r.shape);
+    const tpcl_status status = bench_row(row->c, &r, job->s->reps, &result);
+    if (status != TPCL_OK) {
+        if (job->env->rank == 0) bench_say("%s", tpcl_last_error());
+        job->code = bench_exit_code(status);
+        job->lost = true;
+        return false;
+    }
+    if (result.verdict == BENCH_FAILED) job->code = 1;
+    if (result.verdict == BENCH_ERROR && job->code == 0) job->code = bench_exit_code(result.status);
+    if (job->env->rank == 0) bench_output_row(&job->output, row->c, &r, job->s->reps, &result);
+    return true;
+}
+
+int bench_rows_run(const struct bench_suite *suite, const struct bench_settings *s,
+                   struct bench_env *env, FILE *to, bool *lost)
+{
+    struct job job = {.s = s, .env = env, .output = {to, s->format, env, s->device}};
+    if (env->rank == 0) bench_output_begin(&job.output);
+    walk(suite, s, run_row, &job);
+    *lost = job.lost;
+    return job.code;
+}

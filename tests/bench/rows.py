@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""rows.py RANKS csv|jsonl FILE LIST CASE...: every row has passed, is complete and is of a CASE;
+each CASE has one; where LIST is a file, the rows are those that it lists."""
+import csv
+import json
+import math
+import sys
+
+ranks, form, path, listed, cases = int(sys.argv[1]), *sys.argv[2:5], sys.argv[5:]
+names = ("case shape dtype ranks verdict max_err reps min_us median_us p90_us sd_us GB/s GFLOP/s "
+         "peer ratio repro").split()
+numbers = "max_err reps min_us median_us p90_us sd_us GB/s GFLOP/s".split()
+short = {"GB/s": "gbps", "GFLOP/s": "gflops"}
+
+
+def no_constant(text):
+    raise ValueError(f"{text} is not JSON")
+
+
+def rows():
+    with open(path, newline="", encoding="utf-8") as file:
+        if form == "jsonl":
+            for line in file:
+                row = json.loads(line, parse_constant=no_constant)
+                assert row["version"] == 1 and row["device"] and row["driver"] and row["git"], row
+                yield {name: row[short.get(name, name)] for name in names}
+            return
+        head = file.readline()
+        assert head.startswith("# tpcl-bench 1  device="), head
+        assert head.rstrip().endswith(f"  ranks={ranks}"), head
+        reader = csv.DictReader(file)
+        assert reader.fieldnames == names, reader.fieldnames
+        for row in reader:
+            assert None not in row and None not in row.values(), row
+            yield row
+
+
+peers = {"ops/linear": {"1": "read:GB/s", "32": "clblast:time"}, "ops/attention": {"1": "read:GB/s"},
+         "comm/allreduce": None}
+seen = []
+for row in rows():
+    assert row["case"] in cases and row["verdict"] == "PASS", row
+    assert int(row["ranks"]) == ranks, row
+    values = [float(row[name]) for name in numbers]
+    assert all(math.isfinite(value) and value >= 0 for value in values), row
+    assert 0 < float(row["min_us"]) <= float(row["median_us"]) <= float(row["p90_us"]), row
+    assert int(row["reps"]) == 2, row
+    repro = f"tpcl-bench {row['case']} {row['shape']} --dtype {row['dtype']} --reps 2"
+    assert row["repro"] == (f"mpiexec -n {ranks} " if ranks > 1 else "") + repro, row
+    wanted = peers.get(row["case"], {})
+    wanted = "MPI_Allreduce:time" if wanted is None else wanted.get(row["shape"].split("x")[0])
+    assert (row["peer"] or None) == wanted, row
+    assert (float(row["ratio"]) > 0) if wanted else not row["ratio"], row
+    seen.append((row["case"], row["shape"], row["dtype"]))
+assert {case for case, _, _ in seen} == set(cases), seen
+if listed:
+    with open(listed, encoding="utf-8") as file:
+        assert [(w[0], w[2], w[3]) for w in map(str.split, file)] == seen, seen
+print(len(seen), "rows")

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "options.h"
+
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "rows.h"
+#include "tpcl_test.h"
+
+enum { ARGS = 12 };
+static const struct bench_case *const all[] = {&bench_linear, &bench_attention, &bench_rmsnorm,
+                                               &bench_embed, &bench_allreduce};
+static const struct bench_suite suite = {all, COUNT(all)};
+
+static char message[600];
+
+/* The words of `line`, parsed and checked against the cases. */
+static int parse(const char *line, struct bench_settings *s)
+{
+    static char copy[400]; /* the settings point into it */
+    char *argv[ARGS + 2] = {"tpcl-bench"}, *rest = copy;
+    int argc = 1;
+    snprintf(copy, sizeof copy, "%s", line);
+    for (char *word; (word = strsep(&rest, " "));)
+        if (*word) argv[argc++] = word;
+    message[0] = '\0';
+    int code = bench_options_parse(s, argc, argv, message, sizeof message);
+    if (!code) code = bench_rows_check(&suite, s, message, sizeof message);
+    return code;
+}
+
+static void refuses(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line;
+        int code;
+        const char *says;
+    } cases[] = {
+        {"--reps 0", EX_USAGE, "--reps"}, /* no mean of nothing */
+        {"--reps -1", EX_USAGE, "--reps"},
+        {"--reps 1e3", EX_USAGE, "--reps"},
+        {"--reps", EX_USAGE, "needs a value"},
+        {"--tokens 0", EX_USAGE, "--tokens"},
+        {"--tokens 1,,2", EX_USAGE, "--tokens"},
+        {"--dtype f16,f8", EX_USAGE, "f8"},
+        {"--dtype i32", EX_USAGE, "i32"}, /* a type, but not of weights */
+        {"--format xml", EX_USAGE, "xml"},
+        {"--no-such", EX_USAGE, "--no-such"},
+        {"no/such", EX_USAGE, "ops/linear"}, /* lists what there is */
+        {"1x2x3", EX_USAGE, "follow a case"},
+        {"ops/linear 1x2x3 1x2x3", EX_USAGE, "follow a case"},
+        {"ops/linear 1x2", EX_USAGE, "tokens,n,k"},
+        {"ops/linear 1x2x3x", EX_USAGE, "1x2x3x"},
+        {"ops/linear 1x0x3", EX_USAGE, "1x0x3"},
+        {"ops/linear 1x2x3x4x5x6", EX_USAGE, "1x2x3x4x5x6"},
+        {"ops/linear 9999999999x2x3", EX_USAGE, "9999999999"},
+        {"ops 17x576", EX_USAGE, "one case"},
+        {"ops/rmsnorm --dtype q4_0", EX_USAGE, "no row"}, /* nothing run is a failure */
+        {"--shape /no/such/file", EX_NOINPUT, "/no/such/file"},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct bench_settings s;
+        const int code = parse(cases[i].line, &s);
+        if (code != cases[i].code || !strstr(message, cases[i].says))
+            fail_msg("%s: code %d, '%s'", cases[i].line, code, message);
+    }
+}
+
+static void takes_everything(void **state)
+{
+    (void)state;
+    struct bench_settings s;
+    assert_int_equal(parse("ops/linear 1x576x1536 comm --reps 7 --dtype F16,q4_1 --tokens 1,8,32 "
+                           "--device 0 --format jsonl --shape qwen3-0.6b",
+                           &s),
+                     0);
+    assert_int_equal(s.n_selections, 2);
+    assert_string_equal(s.selections[0].name, "ops/linear");
+    assert_int_equal(s.selections[0].dims, 3);
+    assert_int_equal(s.selections[0].shape[2], 1536);
+    assert_int_equal(s.selections[1].dims, 0);
+    assert_int_equal(s.reps, 7);
+    assert_int_equal(s.dtypes, BENCH_DTYPE(TPCL_F16) | BENCH_DTYPE(TPCL_Q4_1));
+    assert_int_equal(s.n_tokens, 3);
+    assert_int_equal(s.tokens[2], 32);
+    assert_string_equal(s.device, "0");
+    assert_int_equal(s.format, BENCH_JSONL);
+    assert_int_equal(s.model.vocab, 151936);
+}
+
+/* What a command line means, as --list prints it. */
+static void expect_rows(const char *line, const char *want)
+{
+    struct bench_settings s;
+    char *text = NULL;
+    size_t size = 0;
+    if (parse(line, &s) != 0) fail_msg("%s: %s", line, message);
+    FILE *to = open_memstream(&text, &size);
+    bench_rows_print(&suite, &s, to);
+    fclose(to);
+    assert_string_equal(text, want);
+    free(text);
+}
+
+static void lists_rows(void **state)
+{
+    (void)state;
+    /* (16 + 2 * 8) * 128 outputs of Q, K and V; the head for one token only */
+    expect_rows("ops/linear --shape qwen3-0.6b --dtype bf16 --tokens 1,256",
+                "ops/linear tokens,n,k 1x4096x1024 bf16\n"
+                "ops/linear tokens,n,k 1x1024x2048 bf16\n"
+                "ops/linear tokens,n,k 1x6144x1024 bf16\n"
+                "ops/linear tokens,n,k 1x1024x3072 bf16\n"
+                "ops/linear tokens,n,k 1x151936x1024 bf16\n"
+                "ops/linear tokens,n,k 256x4096x1024 bf16\n"
+                "ops/linear tokens,n,k 256x1024x2048 bf16\n"
+                "ops/linear tokens,n,k 256x6144x1024 bf16\n"
+                "ops/linear tokens,n,k 256x1024x3072 bf16\n");
+    expect_rows("ops/attention --dtype f16 --tokens 1,64",
+                "ops/attention tokens,context,heads,kv_heads,head_dim 1x256x9x3x64 f16\n"
+                "ops/attention tokens,context,heads,kv_heads,head_dim 1x1024x9x3x64 f16\n"
+                "ops/attention tokens,context,heads,kv_heads,head_dim 1x4096x9x3x64 f16\n"
+                "ops/attention tokens,context,heads,kv_heads,head_dim 64x64x9x3x64 f16\n");
+    /* the same size twice is one row; a shape given stands whatever the model */
+    expect_rows("ops/rmsnorm --tokens 4,4", "ops/rmsnorm tokens,hidden 4x576 f32\n");
+    expect_rows("ops/rm 17x63", "ops/rmsnorm tokens,hidden 17x63 f32\n");
+}
+
+/* Data from a file that somebody wrote. */
+static void checks_shape_files(void **state)
+{
+    (void)state;
+#define GOOD "vocab=10\nhidden=4\ninter=6\nheads=4\nkv_heads=2\nhead_dim=2\n"
+    static const struct {
+        const char *text, *says; /* NULL = it is good */
+    } cases[] = {
+        {"# comment\n\n" GOOD "layers=1\n", NULL},
+        {GOOD "layers=1", NULL},     /* no newline at the end */
+        {GOOD "layers=1\r\n", NULL}, /* written elsewhere */
+        {GOOD, "layers is missing"},
+        {"", "vocab is missing"},
+        {GOOD "layers=1\nlayers=2\n", "line 8"},
+        {GOOD "layers=1\nexperts=2\n", "line 8"},
+        {GOOD "layers=0\n", "line 7"},
+        {GOOD "layers=99999999999999999999\n", "line 7"},
+        {GOOD "layers 1\n", "line 7"},
+        {GOOD "layers= 1\n", "line 7"},
+        {"vocab=10\nhidden=4\ninter=6\nheads=3\nkv_heads=2\nhead_dim=2\nlayers=1\n",
+         "3 heads over 2 kv_heads"},
+    };
+#undef GOOD
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        char name[] = "/tmp/tpcl-shape-XXXXXX";
+        struct model_shape shape;
+        const int fd = mkstemp(name);
+        assert_true(fd >= 0);
+        assert_int_equal(write(fd, cases[i].text, strlen(cases[i].text)), strlen(cases[i].text));
+        close(fd);
+        const bool good = shapes_load(name, &shape, message, sizeof message);
+        unlink(name);
+        if (good != !cases[i].says || (!good && !strstr(message, cases[i].says)))
+            fail_msg("file %zu: %s", i, good ? "accepted" : message);
+        if (good) assert_int_equal(shape.layers, 1);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(refuses),
+        cmocka_unit_test(takes_everything),
+        cmocka_unit_test(lists_rows),
+        cmocka_unit_test(checks_shape_files),
+    };
+    return cmocka_run_group_tests_name("bench/options", tests, NULL, NULL);
+}
