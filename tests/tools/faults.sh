@@ -8,6 +8,9 @@ set -- run "$model" --ids 1,2,3 -n 100000 --ignore-eos --print-ids -v --timeout-
 # start COMMAND...: in the background, until the first ids are there.
 start() {
     command="$*"
+    # the shell opens a background job's files later: what the last job wrote must not be there
+    : >"$out"
+    : >"$err"
     "$@" </dev/null >"$out" 2>"$err" &
     job=$!
     for _ in $(seq 600); do
@@ -86,6 +89,7 @@ tells '^tpcl\[1/2@[^]]+\]: crashed while generating \(signal 11\)'
 
 # score, interrupted: neither a result nor half of one.
 mkdir "$work/scores"
+: >"$err"
 ids=$(seq -s, 1 500)
 for _ in 1 2 3; do ids=$ids,$ids; done
 "$TPCL" score "$GOLDEN/tiny-qwen3-tied" --ids "$ids" --ctx 8000 \

@@ -27,6 +27,7 @@ fail() {
     echo "  $*"
     echo "  exit code $code; stdout, stderr:"
     head -c 2000 "$out" | sed 's/^/  | /'
+    echo
     head -c 2000 "$err" | sed 's/^/  ! /'
 }
 
