@@ -17,11 +17,12 @@ extern "C" {
  * A duplicate of the caller's communicator with a shared-memory window per host.
  *
  * Every collective below takes the caller's own `local` status: a rank that failed before the call
- * still arrives, with its error, and the call then ends on all ranks. If any rank brings an error,
- * calls another operation, count or type, or does not come within the deadline, every rank gets the
- * same one-line message naming rank, operation and sequence number; the failing rank gets its own
- * code, healthy ranks TPCL_ERR_PEER (or TPCL_ERR_MISMATCH, TPCL_ERR_TIMEOUT). After that the
- * communicator has failed and each call returns TPCL_ERR_GROUP_FAILED at once.
+ * still arrives, with its error, and the call then ends on all ranks. A rank that brings an error
+ * keeps its own code and message; the others get TPCL_ERR_PEER and "rank r: <that message>", of the
+ * lowest such rank. A rank that calls another operation, count or root (TPCL_ERR_MISMATCH) or does
+ * not come within the deadline (TPCL_ERR_TIMEOUT) ends the call on all ranks with one message naming
+ * ranks, operation and call number. After that the communicator has failed and each call returns
+ * TPCL_ERR_GROUP_FAILED at once.
  *
  * All of them: Collective: yes.  Blocks: yes, at most the deadline.  Allocates: no.
  */
@@ -29,14 +30,16 @@ typedef struct tpcl_comm tpcl_comm;
 
 typedef struct tpcl_comm_options {
     double timeout_s;   /**< deadline of each wait; 0 = 60 */
-    size_t chunk_bytes; /**< slot size of the window; 0 = 512 KiB. Tests make it small. */
+    size_t chunk_bytes; /**< slot size of a rank; 0 = 512 KiB, at least 1 KiB, at most 1 GiB */
     bool force_mpi;     /**< use the transport between hosts also inside one (tests) */
 } tpcl_comm_options;
 
-/** Collective on @p mpi, which the caller keeps. @p options may be NULL. Allocates. */
+/** Collective on @p mpi, which the caller keeps. @p options may be NULL; the chunk and the transport
+ * must be the same on all ranks (TPCL_ERR_MISMATCH). The deadline holds here too. Allocates. */
 TPCL_NODISCARD tpcl_status tpcl_comm_create(MPI_Comm mpi, const tpcl_comm_options *options,
                                             tpcl_comm **out);
-/** Collective unless the communicator has failed. NULL and *NULL are no-ops. */
+/** Collective unless the communicator has failed; waits for the others at most the deadline. NULL
+ * and *NULL are no-ops. */
 void tpcl_comm_destroy(tpcl_comm **comm);
 
 int tpcl_comm_rank(const tpcl_comm *comm);
@@ -80,7 +83,8 @@ TPCL_NODISCARD tpcl_status tpcl_comm_gather(tpcl_comm *comm, tpcl_status local, 
 /**
  * Staging without a copy: the area in which this rank's next contribution of up to
  * tpcl_comm_chunk() bytes is built (for example by a blocking read from the device), passed as `in`
- * of the next collective. Valid until that collective is called.
+ * of the next collective. Valid until that collective is called. Results never go there: the other
+ * ranks still read it (TPCL_ERR_ARG).
  */
 void *tpcl_comm_stage(tpcl_comm *comm);
 size_t tpcl_comm_chunk(const tpcl_comm *comm);

@@ -9,7 +9,8 @@
 
 #include <string.h>
 
-enum { WHOLE_MAX = 32 * 1024 }; /* bytes; measured, see the commit */
+/* Bytes. 2 cores, 64 KiB: sliced 17 us, whole 22 us on 3 ranks; 16 KiB: the same within noise. */
+enum { WHOLE_MAX = 32 * 1024 };
 
 static void set_sources(struct tpcl_comm *comm, const void *in)
 {

@@ -84,7 +84,8 @@ struct tpcl_comm {
     MPI_Comm mpi, local;
     int rank, size, local_rank, local_size;
     const struct tpi_transport *transport;
-    void *state; /* of the transport */
+    MPI_Win win; /* of the window */
+    void *state; /* of the other transports */
     size_t chunk;
     struct tpi_limits limits;
 

@@ -6,7 +6,6 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static const double default_timeout_s = 60.0;
@@ -14,12 +13,10 @@ static const double default_timeout_s = 60.0;
 enum { CHUNK_DEFAULT = 512 * 1024, CHUNK_MIN = 1024, CHUNK_MAX = 1 << 30 };
 enum { SPINS = 400 }; /* about 20 us of `pause` */
 
-/* What the collectives of the set-up read and write. On the heap, and left there after a timeout:
- * MPI may still come to write into it. */
+/* What the collectives of the set-up read and write. On the heap, and left there (with the
+ * communicator) after a timeout: MPI may still come to write into it. */
 struct setup {
-    MPI_Comm mpi; /* the duplicate */
-    int rank, size;
-    struct tpi_limits limits;
+    MPI_Request request;
     int least[2]; /* mine, and over all ranks */
     struct tpi_words words, heard;
     uint64_t options[2];
@@ -27,49 +24,47 @@ struct setup {
 };
 
 /* MPI's blocking calls burn whole time slices where ranks outnumber cores, and have no deadline. */
-static tpcl_status finish(const struct setup *setup, MPI_Request *request, const char *what)
+static tpcl_status finish(const struct tpcl_comm *comm, struct setup *setup, const char *what)
 {
     tpcl_status status = TPCL_OK;
     struct tpi_wait wait = {0};
     for (;;) {
         int complete = 0;
-        TPI_TRY(TPI_MPI(MPI_Test(request, &complete, MPI_STATUS_IGNORE)));
+        TPI_TRY(TPI_MPI(MPI_Test(&setup->request, &complete, MPI_STATUS_IGNORE)));
         if (complete) break;
-        status = tpi_wait_turn(&setup->limits, &wait);
+        status = tpi_wait_turn(&comm->limits, &wait);
         TPI_REQUIRE(status == TPCL_OK, status, "communicator: not all ranks came within %g s (%s)",
-                    setup->limits.timeout_s, what);
+                    comm->limits.timeout_s, what);
     }
 done:
     return status;
 }
 
-static tpcl_status find_least(struct setup *setup, MPI_Comm mpi, int mine, int *out)
+static tpcl_status find_least(struct tpcl_comm *comm, struct setup *setup, int mine, int *out)
 {
     tpcl_status status = TPCL_OK;
-    MPI_Request request = MPI_REQUEST_NULL;
     setup->least[0] = mine;
-    TPI_TRY(TPI_MPI(
-        MPI_Iallreduce(&setup->least[0], &setup->least[1], 1, MPI_INT, MPI_MIN, mpi, &request)));
-    TPI_TRY(finish(setup, &request, "agreement"));
+    TPI_TRY(TPI_MPI(MPI_Iallreduce(&setup->least[0], &setup->least[1], 1, MPI_INT, MPI_MIN,
+                                   comm->mpi, &setup->request)));
+    TPI_TRY(finish(comm, setup, "agreement"));
     *out = setup->least[1];
 done:
     return status;
 }
 
 /* All succeed, or all fail with the message of the lowest rank that failed. */
-static tpcl_status agree(struct setup *setup, tpcl_status local)
+static tpcl_status agree(struct tpcl_comm *comm, struct setup *setup, tpcl_status local)
 {
     tpcl_status status = TPCL_OK;
-    MPI_Request request = MPI_REQUEST_NULL;
     struct tpi_words *words = &setup->words, *heard = &setup->heard;
-    int first;
+    int first = comm->size;
     words->code = (int)local;
     snprintf(words->message, sizeof words->message, "%s", tpcl_last_error());
-    TPI_TRY(find_least(setup, setup->mpi, local == TPCL_OK ? setup->size : setup->rank, &first));
-    if (first == setup->size) goto done;
+    TPI_TRY(find_least(comm, setup, local == TPCL_OK ? comm->size : comm->rank, &first));
+    if (first == comm->size) goto done;
     *heard = *words;
-    TPI_TRY(TPI_MPI(MPI_Ibcast(heard, sizeof *heard, MPI_BYTE, first, setup->mpi, &request)));
-    TPI_TRY(finish(setup, &request, "message"));
+    TPI_TRY(TPI_MPI(MPI_Ibcast(heard, sizeof *heard, MPI_BYTE, first, comm->mpi, &setup->request)));
+    TPI_TRY(finish(comm, setup, "message"));
     if (local != TPCL_OK)
         status = tpi_fail(local, "%s", words->message);
     else if (heard->code == TPCL_ERR_MISMATCH)
@@ -94,19 +89,11 @@ done:
     return status;
 }
 
-static tpcl_status prepare(const struct setup *setup, const tpcl_comm_options *options,
-                           struct tpcl_comm **out)
+/* All that a rank can do, and fail at, alone. */
+static tpcl_status prepare(struct tpcl_comm *comm, const tpcl_comm_options *options)
 {
     tpcl_status status = TPCL_OK;
-    const size_t size = (size_t)setup->size;
-    struct tpcl_comm *comm = calloc(1, sizeof *comm);
-    TPI_REQUIRE(comm, TPCL_ERR_NOMEM, "communicator: out of memory");
-    *out = comm;
-    comm->mpi = setup->mpi;
-    comm->local = MPI_COMM_NULL;
-    comm->rank = setup->rank;
-    comm->size = setup->size;
-    comm->limits = setup->limits;
+    const size_t size = (size_t)comm->size;
     TPI_TRY(check_options(comm, options));
     comm->seats[0] = calloc(size, sizeof *comm->seats[0]);
     comm->seats[1] = calloc(size, sizeof *comm->seats[1]);
@@ -119,16 +106,16 @@ done:
 }
 
 /* The slots' size and the transport must be the same everywhere; the deadline need not. */
-static tpcl_status compare_options(struct setup *setup, const struct tpcl_comm *comm,
+static tpcl_status compare_options(const struct tpcl_comm *comm, struct setup *setup,
                                    bool force_mpi)
 {
     tpcl_status status = TPCL_OK;
-    MPI_Request request = MPI_REQUEST_NULL;
     uint64_t *first = setup->options;
     first[0] = comm->chunk;
     first[1] = force_mpi;
-    TPI_TRY(TPI_MPI(MPI_Ibcast(first, sizeof setup->options, MPI_BYTE, 0, comm->mpi, &request)));
-    TPI_TRY(finish(setup, &request, "options"));
+    TPI_TRY(
+        TPI_MPI(MPI_Ibcast(first, sizeof setup->options, MPI_BYTE, 0, comm->mpi, &setup->request)));
+    TPI_TRY(finish(comm, setup, "options"));
     TPI_REQUIRE(first[0] == comm->chunk, TPCL_ERR_MISMATCH,
                 "chunk_bytes is %llu on rank 0 but %zu on rank %d", (unsigned long long)first[0],
                 comm->chunk, comm->rank);
@@ -141,17 +128,16 @@ done:
 
 /* Spinning pays only where every local rank has a core: the cores that any of them may use count,
  * for ranks may be bound to cores of their own. */
-static tpcl_status choose_spins(struct setup *setup, struct tpcl_comm *comm)
+static tpcl_status choose_spins(struct tpcl_comm *comm, struct setup *setup)
 {
     tpcl_status status = TPCL_OK;
-    MPI_Request request = MPI_REQUEST_NULL;
     cpu_set_t *mine = &setup->cores[0], *all = &setup->cores[1];
     long cores;
     /* Fails on hosts with more CPUs than the set holds; then nobody has bits, and all count. */
     if (sched_getaffinity(0, sizeof *mine, mine) != 0) CPU_ZERO(mine);
-    TPI_TRY(
-        TPI_MPI(MPI_Iallreduce(mine, all, sizeof *mine, MPI_BYTE, MPI_BOR, comm->local, &request)));
-    TPI_TRY(finish(setup, &request, "cores"));
+    TPI_TRY(TPI_MPI(
+        MPI_Iallreduce(mine, all, sizeof *mine, MPI_BYTE, MPI_BOR, comm->local, &setup->request)));
+    TPI_TRY(finish(comm, setup, "cores"));
     cores = CPU_COUNT(all);
     if (cores == 0) cores = sysconf(_SC_NPROCESSORS_ONLN);
     comm->limits.spins = cores >= comm->local_size ? SPINS : 0;
@@ -159,7 +145,7 @@ done:
     return status;
 }
 
-static tpcl_status find_neighbours(struct setup *setup, struct tpcl_comm *comm, bool force_mpi)
+static tpcl_status find_neighbours(struct tpcl_comm *comm, struct setup *setup, bool force_mpi)
 {
     tpcl_status status = TPCL_OK;
     int fewest = 0;
@@ -167,8 +153,8 @@ static tpcl_status find_neighbours(struct setup *setup, struct tpcl_comm *comm, 
                                         &comm->local)));
     TPI_TRY(TPI_MPI(MPI_Comm_rank(comm->local, &comm->local_rank)));
     TPI_TRY(TPI_MPI(MPI_Comm_size(comm->local, &comm->local_size)));
-    TPI_TRY(choose_spins(setup, comm));
-    TPI_TRY(find_least(setup, comm->mpi, comm->local_size, &fewest));
+    TPI_TRY(choose_spins(comm, setup));
+    TPI_TRY(find_least(comm, setup, comm->local_size, &fewest));
     if (comm->size == 1)
         comm->transport = &tpi_transport_solo;
     else if (fewest == comm->size && !force_mpi)
@@ -183,7 +169,7 @@ static void release(struct tpcl_comm *comm, bool together)
 {
     if (together && comm->transport) comm->transport->close(comm);
     if (together && comm->local != MPI_COMM_NULL) MPI_Comm_free(&comm->local);
-    if (together) MPI_Comm_free(&comm->mpi);
+    if (together && comm->mpi != MPI_COMM_NULL) MPI_Comm_free(&comm->mpi);
     free(comm->seats[0]);
     free(comm->seats[1]);
     free(comm->sources);
@@ -191,19 +177,19 @@ static void release(struct tpcl_comm *comm, bool together)
     free(comm);
 }
 
-static tpcl_status duplicate(struct setup *setup, MPI_Comm mpi, const tpcl_comm_options *options)
+static tpcl_status duplicate(struct tpcl_comm *comm, struct setup *setup, MPI_Comm mpi,
+                             const tpcl_comm_options *options)
 {
     tpcl_status status = TPCL_OK;
-    MPI_Request request = MPI_REQUEST_NULL;
     const double timeout_s = options ? options->timeout_s : 0.0;
-    setup->mpi = MPI_COMM_NULL;
-    setup->limits.timeout_s =
-        isfinite(timeout_s) && timeout_s > 0.0 ? timeout_s : default_timeout_s;
-    TPI_TRY(TPI_MPI(MPI_Comm_idup(mpi, &setup->mpi, &request)));
-    TPI_TRY(finish(setup, &request, "start"));
-    TPI_TRY(TPI_MPI(MPI_Comm_set_errhandler(setup->mpi, MPI_ERRORS_RETURN)));
-    TPI_TRY(TPI_MPI(MPI_Comm_rank(setup->mpi, &setup->rank)));
-    TPI_TRY(TPI_MPI(MPI_Comm_size(setup->mpi, &setup->size)));
+    comm->mpi = comm->local = MPI_COMM_NULL;
+    comm->win = MPI_WIN_NULL;
+    comm->limits.timeout_s = isfinite(timeout_s) && timeout_s > 0.0 ? timeout_s : default_timeout_s;
+    TPI_TRY(TPI_MPI(MPI_Comm_idup(mpi, &comm->mpi, &setup->request)));
+    TPI_TRY(finish(comm, setup, "start"));
+    TPI_TRY(TPI_MPI(MPI_Comm_set_errhandler(comm->mpi, MPI_ERRORS_RETURN)));
+    TPI_TRY(TPI_MPI(MPI_Comm_rank(comm->mpi, &comm->rank)));
+    TPI_TRY(TPI_MPI(MPI_Comm_size(comm->mpi, &comm->size)));
 done:
     return status;
 }
@@ -214,27 +200,27 @@ tpcl_status tpcl_comm_create(MPI_Comm mpi, const tpcl_comm_options *options, tpc
     struct tpcl_comm *comm = NULL;
     struct setup *setup = NULL;
     const bool force_mpi = options && options->force_mpi;
-    bool together = true; /* a failure was agreed, so all ranks clean up */
     TPI_REQUIRE(out, TPCL_ERR_ARG, "communicator: no place for the result");
     *out = NULL;
     TPI_REQUIRE(mpi != MPI_COMM_NULL, TPCL_ERR_ARG, "communicator: MPI_COMM_NULL given");
+    comm = calloc(1, sizeof *comm);
     setup = calloc(1, sizeof *setup);
-    TPI_REQUIRE(setup, TPCL_ERR_NOMEM, "communicator: out of memory");
-    TPI_TRY(duplicate(setup, mpi, options));
-    TPI_TRY(agree(setup, prepare(setup, options, &comm)));
-    TPI_TRY(agree(setup, compare_options(setup, comm, force_mpi)));
-    TPI_TRY(agree(setup, find_neighbours(setup, comm, force_mpi)));
-    TPI_TRY(agree(setup, comm->transport->open(comm)));
+    if (!comm || !setup) {
+        free(comm), free(setup);
+        return tpi_fail(TPCL_ERR_NOMEM, "communicator: out of memory");
+    }
+    TPI_TRY(duplicate(comm, setup, mpi, options));
+    TPI_TRY(agree(comm, setup, prepare(comm, options)));
+    TPI_TRY(agree(comm, setup, compare_options(comm, setup, force_mpi)));
+    TPI_TRY(agree(comm, setup, find_neighbours(comm, setup, force_mpi)));
+    TPI_TRY(agree(comm, setup, comm->transport->open(comm)));
     *out = comm;
     comm = NULL;
-    setup->mpi = MPI_COMM_NULL;
 done:
-    if (status == TPCL_ERR_COMM || status == TPCL_ERR_TIMEOUT) together = false;
-    if (comm)
-        release(comm, together);
-    else if (setup && together && setup->mpi != MPI_COMM_NULL)
-        MPI_Comm_free(&setup->mpi);
-    if (together) free(setup);
+    /* Any other failure was agreed, so all ranks clean up; see struct setup for these two. */
+    if (status == TPCL_ERR_COMM || status == TPCL_ERR_TIMEOUT) return status;
+    if (comm) release(comm, true);
+    free(setup);
     return status;
 }
 

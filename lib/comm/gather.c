@@ -51,8 +51,8 @@ tpcl_status tpcl_comm_broadcast(tpcl_comm *comm, tpcl_status local, void *data, 
         tpi_comm_expect(comm, 0, -1, false);
         comm->bytes[root] = n;
         TPI_TRY(tpi_comm_step(comm, &call));
-        if (comm->rank != root && n) memcpy(at, tpi_comm_data(comm, root), n);
-        if (n) at += n;
+        if (at && comm->rank != root) memcpy(at, tpi_comm_data(comm, root), n);
+        if (at) at += n; /* none where there is nothing to move */
         left -= n;
     } while (left > 0);
 done:

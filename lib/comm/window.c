@@ -3,7 +3,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "comm/comm.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Each rank's part: two lines, the last words, two data areas. The lines of different ranks are far
@@ -11,23 +10,19 @@
 enum { PAGE = 4096 };
 _Static_assert(2 * sizeof(struct tpi_line) + sizeof(struct tpi_words) <= PAGE, "head of a part");
 
-struct window {
-    MPI_Win win;
-};
-
 static size_t area_bytes(const struct tpcl_comm *comm)
 {
     return (comm->chunk + PAGE - 1) / PAGE * PAGE;
 }
 
-static tpcl_status find_seats(struct tpcl_comm *comm, MPI_Win win)
+static tpcl_status find_seats(struct tpcl_comm *comm)
 {
     tpcl_status status = TPCL_OK;
     for (int r = 0; r < comm->size; r++) {
         MPI_Aint bytes = 0;
         int unit = 0;
         char *base = NULL;
-        TPI_TRY(TPI_MPI(MPI_Win_shared_query(win, r, &bytes, &unit, &base)));
+        TPI_TRY(TPI_MPI(MPI_Win_shared_query(comm->win, r, &bytes, &unit, &base)));
         /* Mappings differ between processes by whole pages, so all round up to the same byte. */
         base = (char *)(((uintptr_t)base + PAGE - 1) / PAGE * PAGE);
         for (size_t k = 0; k < 2; k++)
@@ -44,18 +39,13 @@ done:
 static tpcl_status window_open(struct tpcl_comm *comm)
 {
     tpcl_status status = TPCL_OK;
-    const MPI_Aint bytes = (MPI_Aint)(2 * PAGE + 2 * area_bytes(comm));
-    struct window *window = NULL;
+    const MPI_Aint bytes = 2 * (MPI_Aint)(PAGE + area_bytes(comm));
     void *base = NULL;
-    window = malloc(sizeof *window);
-    TPI_REQUIRE(window, TPCL_ERR_NOMEM, "communicator: out of memory");
-    window->win = MPI_WIN_NULL;
-    comm->state = window;
-    TPI_TRY(TPI_MPI(
-        MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, comm->local, &base, &window->win)));
-    TPI_TRY(TPI_MPI(MPI_Win_set_errhandler(window->win, MPI_ERRORS_RETURN)));
-    TPI_TRY(TPI_MPI(MPI_Win_lock_all(MPI_MODE_NOCHECK, window->win)));
-    TPI_TRY(find_seats(comm, window->win));
+    TPI_TRY(
+        TPI_MPI(MPI_Win_allocate_shared(bytes, 1, MPI_INFO_NULL, comm->local, &base, &comm->win)));
+    TPI_TRY(TPI_MPI(MPI_Win_set_errhandler(comm->win, MPI_ERRORS_RETURN)));
+    TPI_TRY(TPI_MPI(MPI_Win_lock_all(MPI_MODE_NOCHECK, comm->win)));
+    TPI_TRY(find_seats(comm));
     for (size_t k = 0; k < 2; k++) {
         const struct tpi_seat *mine = &comm->seats[k][comm->rank];
         memset(mine->data, 0, area_bytes(comm)); /* first touch; and no fault in the hot path */
@@ -108,12 +98,9 @@ static void window_leave(struct tpcl_comm *comm, const struct tpi_words *words)
 
 static void window_close(struct tpcl_comm *comm)
 {
-    struct window *window = comm->state;
-    if (window && window->win != MPI_WIN_NULL) {
-        MPI_Win_unlock_all(window->win);
-        MPI_Win_free(&window->win);
-    }
-    free(window);
+    if (comm->win == MPI_WIN_NULL) return;
+    MPI_Win_unlock_all(comm->win);
+    MPI_Win_free(&comm->win);
 }
 
 const struct tpi_transport tpi_transport_window = {
