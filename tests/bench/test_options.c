@@ -8,7 +8,7 @@
 #include "rows.h"
 #include "tpcl_test.h"
 
-enum { ARGS = 12 };
+enum { ARGS = 30 };
 static const struct bench_case *const all[] = {&bench_linear, &bench_attention, &bench_rmsnorm,
                                                &bench_embed, &bench_allreduce};
 static const struct bench_suite suite = {all, COUNT(all)};
@@ -19,11 +19,11 @@ static char message[600];
 static int parse(const char *line, struct bench_settings *s)
 {
     static char copy[400]; /* the settings point into it */
-    char *argv[ARGS + 2] = {"tpcl-bench"}, *rest = copy;
+    char *argv[ARGS + 1] = {"tpcl-bench"}, *rest = copy;
     int argc = 1;
     snprintf(copy, sizeof copy, "%s", line);
     for (char *word; (word = strsep(&rest, " "));)
-        if (*word) argv[argc++] = word;
+        if (*word && argc < ARGS) argv[argc++] = word;
     message[0] = '\0';
     int code = bench_options_parse(s, argc, argv, message, sizeof message);
     if (!code) code = bench_rows_check(&suite, s, message, sizeof message);
