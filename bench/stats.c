@@ -14,8 +14,9 @@ struct bench_stats bench_stats_of(double *samples, size_t n)
 {
     double sum = 0.0, squares = 0.0;
     qsort(samples, n, sizeof *samples, by_value);
-    for (size_t i = 0; i < n; i++) sum += samples[i];
-    const double mean = sum / (double)n;
+    /* From the least one: equal samples have exactly their mean, and a deviation of 0. */
+    for (size_t i = 0; i < n; i++) sum += samples[i] - samples[0];
+    const double mean = samples[0] + sum / (double)n;
     /* Two passes: the difference of two large sums would have no digits left. */
     for (size_t i = 0; i < n; i++) squares += (samples[i] - mean) * (samples[i] - mean);
     const double upper = samples[n / 2], lower = samples[(n - 1) / 2];

@@ -19,10 +19,12 @@ static void large_samples(void **state)
 static void equal_samples(void **state)
 {
     (void)state;
-    double samples[] = {0.1, 0.1, 0.1, 0.1, 0.1}; /* their sum is not 0.5 */
-    const struct bench_stats s = bench_stats_of(samples, COUNT(samples));
-    assert_true(s.sd < 1e-16);
-    assert_true(s.min == 0.1 && s.median == 0.1 && s.p90 == 0.1);
+    double samples[] = {0.1, 0.1, 0.1, 0.1, 0.1, 0.1}; /* plain sums of 3 or 6 are not 0.3, 0.6 */
+    for (size_t n = 2; n <= COUNT(samples); n++) {
+        const struct bench_stats s = bench_stats_of(samples, n);
+        assert_true(s.sd == 0.0 && s.mean == 0.1);
+        assert_true(s.min == 0.1 && s.median == 0.1 && s.p90 == 0.1);
+    }
 }
 
 static void one_sample(void **state)
