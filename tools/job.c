@@ -46,6 +46,7 @@ void job_begin(struct job *job, double timeout_s)
         exit(EX_TEMPFAIL);
     }
     signals_install();
+    signals_watch_exit();
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_dup(MPI_COMM_WORLD, &job->comm);
     MPI_Comm_rank(job->comm, &job->rank);

@@ -210,6 +210,7 @@ int session_load(struct session *s)
     progress_begin(&s->progress, s->settings, s->job.rank == 0);
     const tpcl_status status =
         tpcl_model_load(s->group, TPCL_OK, s->checkpoint, &options, &s->model);
+    signals_install();
     progress_end(&s->progress);
     code = job_agree(&s->job, session_status(status));
     if (!code) code = collect_shares(s);

@@ -90,6 +90,10 @@ void signals_install(void)
     action = (struct sigaction){.sa_handler = on_crash, .sa_flags = (int)SA_RESETHAND | SA_NODEFER};
     for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++)
         sigaction(crashes[i], &action, NULL);
+}
+
+void signals_watch_exit(void)
+{
     atexit(on_exit_too_early);
 }
 

@@ -4,8 +4,8 @@
 #define TOOLS_SIGNALS_H
 
 /* SIGINT and SIGTERM set the flag; a second one ends the process at once. SIGABRT, SIGSEGV, SIGBUS,
- * SIGFPE and SIGILL write one line and take their default action. Call it after MPI_Init: UCX and
- * the launcher install handlers of their own. */
+ * SIGFPE and SIGILL write one line and take their default action. Call it after MPI_Init, and again
+ * when a driver has compiled: UCX, the launcher and LLVM install handlers of their own. */
 void signals_install(void);
 const volatile int *signals_interrupt_flag(void);
 
@@ -15,7 +15,9 @@ void signals_phase(const char *phase);
 /* A file to remove if the process ends early; NULL = none. The text must stay. */
 void signals_temporary(const char *path);
 
-/* From here on leaving is in order; before, exit() says that this rank left before the end. */
+/* From here on, exit() says that this rank left before the end. */
+void signals_watch_exit(void);
+/* From here on leaving is in order. */
 void signals_finished(void);
 
 #endif
