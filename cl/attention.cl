@@ -40,7 +40,11 @@
 static inline float lanes_sum(FV v)
 {
 #if VEC == 16
-    const float8 v8 = v.lo + v.hi;
+    /* Halves by way of an array, which every compiler removes: Oclgrind 21.10 takes the upper half
+     * of 16 lanes for uninitialised otherwise. */
+    float lanes[16];
+    vstore16(v, 0, lanes);
+    const float8 v8 = vload8(0, lanes) + vload8(1, lanes);
     const float4 v4 = v8.lo + v8.hi;
     return (v4.x + v4.y) + (v4.z + v4.w);
 #elif VEC == 4

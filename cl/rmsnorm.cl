@@ -49,7 +49,11 @@ add_rmsnorm(__global float *h, __global const float *add, __global const float *
         }
         tail = fma(v, v, tail);
     }
-    const float8 s8 = squares.lo + squares.hi;
+    /* Halves by way of an array, which every compiler removes: Oclgrind 21.10 takes the upper half
+     * of 16 lanes for uninitialised otherwise. */
+    float lanes[16];
+    vstore16(squares, 0, lanes);
+    const float8 s8 = vload8(0, lanes) + vload8(1, lanes);
     const float4 s4 = s8.lo + s8.hi;
     partial[lid] = (s4.x + s4.y) + (s4.z + s4.w) + tail;
     barrier(CLK_LOCAL_MEM_FENCE);

@@ -9,23 +9,25 @@ struct linear_case {
     bool bias;
 };
 static const struct linear_case cases[] = {
-    {"one_element", 1, 1, 1, false},          /* smallest legal product */
-    {"one_panel_less_one", 1, 15, 32, true},  /* a panel with an idle lane */
-    {"one_panel", 2, 16, 33, false},          /* k is no multiple of anything */
-    {"panel_and_one", 3, 17, 64, true},       /* second panel nearly empty */
-    {"prime", 5, 37, 101, true},              /* nothing divides */
-    {"rows_8", 8, 31, 96, false},             /* the register block, full */
-    {"rows_9", 9, 48, 96, true},              /* and one more */
-    {"below_tile", 23, 33, 128, true},        /* largest for linear_rows */
-    {"tile", 24, 33, 128, true},              /* smallest for linear_tile, exactly KC columns */
-    {"tile_kc_less_one", 25, 20, 127, true},  /* partial column chunk only */
-    {"tile_kc_and_one", 31, 20, 129, true},   /* second chunk has one column */
+    {"one_element", 1, 1, 1, false},         /* smallest legal product */
+    {"one_panel_less_one", 1, 15, 32, true}, /* a panel with an idle lane */
+    {"one_panel", 2, 16, 33, false},         /* k is no multiple of anything */
+    {"panel_and_one", 3, 17, 64, true},      /* second panel nearly empty */
+    {"prime", 5, 37, 101, true},             /* nothing divides */
+    {"rows_8", 8, 31, 96, false},            /* the register block, full */
+    {"rows_9", 9, 48, 96, true},             /* and one more */
+    {"below_tile", 23, 33, 128, true},       /* largest for linear_rows */
+    {"tile", 24, 33, 128, true},             /* smallest for linear_tile, exactly KC columns */
+    {"tile_one_column", 24, 3, 33, true},    /* linear_tile small enough for interpreters */
+    {"tile_two_chunks", 25, 2, 129, false},  /* and with a second chunk */
+    {"tile_kc_less_one", 25, 20, 127, true}, /* partial column chunk only */
+    {"tile_kc_and_one", 31, 20, 129, true},  /* second chunk has one column */
     {"tile_rows_less_one", 127, 16, 160, false},
     {"tile_rows_and_one", 129, 18, 288, true}, /* second row tile has one row, chunks 128+128+32 */
-    {"smollm2_decode", 1, 576, 1536, false},  /* the shape the model uses */
+    {"smollm2_decode", 1, 576, 1536, false},   /* the shape the model uses */
     {"no_tokens", 0, 16, 32, false},
-    {"no_outputs", 3, 0, 32, false},          /* an empty shard of a column-parallel layer */
-    {"no_inputs", 3, 19, 0, true},            /* an empty shard of a row-parallel layer: zeros */
+    {"no_outputs", 3, 0, 32, false}, /* an empty shard of a column-parallel layer */
+    {"no_inputs", 3, 19, 0, true},   /* an empty shard of a row-parallel layer: zeros */
 };
 
 static void check(const struct linear_case *c, tpcl_dtype dtype)
@@ -39,13 +41,15 @@ static void check(const struct linear_case *c, tpcl_dtype dtype)
     tpi_widen(dtype, stored, weights, wide);
     tpi_linear_ref(x, wide, c->bias ? b : NULL, want, c->tokens, c->n, k);
 
-    const tpcl_host_tensor host = {.name = "w", .dtype = dtype, .ndim = 2, .shape = {c->n, k}, .data = stored};
+    const tpcl_host_tensor host = {
+        .name = "w", .dtype = dtype, .ndim = 2, .shape = {c->n, k}, .data = stored};
     const tpi_part part = {&host, 0, c->n, 0, k};
     tpi_weight *w = NULL;
     assert_ok(tpi_weight_create(test_device, &part, 1, &w));
     assert_int_equal(w->dtype, dtype);
     tpcl_tensor *dx = tensor_of(x, TPCL_F32, (size_t)c->tokens * (size_t)k);
-    tpcl_tensor *db = tensor_of(b, TPCL_F32, (size_t)c->n), *dy = tensor_of(NULL, TPCL_F32, outputs);
+    tpcl_tensor *db = tensor_of(b, TPCL_F32, (size_t)c->n),
+                *dy = tensor_of(NULL, TPCL_F32, outputs);
     assert_ok(tpi_linear(w, dx, c->bias ? db : NULL, dy, c->tokens));
     assert_ok(tpcl_tensor_read(dy, got, outputs));
     /* f32 sums of k terms of about 1: the error grows with sqrt(k) roundings of the sum */
@@ -65,18 +69,23 @@ static void check(const struct linear_case *c, tpcl_dtype dtype)
 
 static void matches_reference(void **state)
 {
-    for (size_t d = 0; d < COUNT(dtypes); d++) check(*state, dtypes[d]);
+    const struct linear_case *c = *state;
+    begin_case((double)c->tokens * c->n * c->k);
+    for (size_t d = 0; d < COUNT(dtypes); d++) check(c, dtypes[d]);
 }
 
 /* Rows 2..5 of one tensor and 0..3 of another, columns 32..96: a rank's slice of a merged layer. */
 static void packs_slices_of_several_tensors(void **state)
 {
     (void)state;
+    begin_case(0);
     for (size_t d = 0; d < COUNT(dtypes); d++) {
         const tpcl_dtype dtype = dtypes[d];
         uint8_t *a = random_stored(dtype, 6 * 128, 11), *b = random_stored(dtype, 4 * 96, 13);
-        const tpcl_host_tensor ha = {.name = "a", .dtype = dtype, .ndim = 2, .shape = {6, 128}, .data = a};
-        const tpcl_host_tensor hb = {.name = "b", .dtype = dtype, .ndim = 2, .shape = {4, 96}, .data = b};
+        const tpcl_host_tensor ha = {
+            .name = "a", .dtype = dtype, .ndim = 2, .shape = {6, 128}, .data = a};
+        const tpcl_host_tensor hb = {
+            .name = "b", .dtype = dtype, .ndim = 2, .shape = {4, 96}, .data = b};
         const tpi_part parts[2] = {{&ha, 2, 5, 32, 96}, {&hb, 0, 3, 32, 96}};
         float wide_a[6 * 128], wide_b[4 * 96], slice[6 * 64], want[12], got[12];
         tpi_widen(dtype, a, 6 * 128, wide_a);
@@ -106,9 +115,12 @@ static void packs_slices_of_several_tensors(void **state)
 static void widens_what_cannot_stay(void **state)
 {
     (void)state;
+    begin_case(0);
     uint8_t *a = random_stored(TPCL_Q4_1, 3 * 96, 19), *b = random_stored(TPCL_F16, 2 * 96, 23);
-    const tpcl_host_tensor ha = {.name = "a", .dtype = TPCL_Q4_1, .ndim = 2, .shape = {3, 96}, .data = a};
-    const tpcl_host_tensor hb = {.name = "b", .dtype = TPCL_F16, .ndim = 2, .shape = {2, 96}, .data = b};
+    const tpcl_host_tensor ha = {
+        .name = "a", .dtype = TPCL_Q4_1, .ndim = 2, .shape = {3, 96}, .data = a};
+    const tpcl_host_tensor hb = {
+        .name = "b", .dtype = TPCL_F16, .ndim = 2, .shape = {2, 96}, .data = b};
     const tpi_part parts[2] = {{&ha, 0, 3, 20, 60}, {&hb, 0, 2, 20, 60}};
     float wide[5 * 96], slice[5 * 40], want[5], got[5];
     tpi_widen(TPCL_Q4_1, a, 3 * 96, wide);
@@ -134,8 +146,10 @@ static void widens_what_cannot_stay(void **state)
 static void rejects_what_does_not_fit(void **state)
 {
     (void)state;
+    begin_case(0);
     float data[64] = {0};
-    const tpcl_host_tensor host = {.name = "blk.0.w", .dtype = TPCL_F32, .ndim = 2, .shape = {2, 32}, .data = data};
+    const tpcl_host_tensor host = {
+        .name = "blk.0.w", .dtype = TPCL_F32, .ndim = 2, .shape = {2, 32}, .data = data};
     const tpi_part over = {&host, 0, 3, 0, 32}, fits = {&host, 0, 2, 0, 32};
     tpi_weight *w = NULL;
     assert_int_equal(tpi_weight_create(test_device, &over, 1, &w), TPCL_ERR_SHAPE);
@@ -154,6 +168,7 @@ static void rejects_what_does_not_fit(void **state)
 static void embeds_from_panels(void **state)
 {
     (void)state;
+    begin_case(0);
     for (size_t d = 0; d < COUNT(dtypes); d++) {
         enum { ROWS = 37, K = 64, V0 = 100, TOKENS = 7 };
         const int32_t ids[TOKENS] = {100, 136, 137, 99, 116, 115, 0};
@@ -161,11 +176,13 @@ static void embeds_from_panels(void **state)
         float wide[ROWS * K], want[TOKENS * K], got[TOKENS * K];
         tpi_widen(dtypes[d], stored, ROWS * K, wide);
         tpi_embed_ref(ids, wide, want, TOKENS, K, V0, ROWS);
-        const tpcl_host_tensor host = {.name = "e", .dtype = dtypes[d], .ndim = 2, .shape = {ROWS, K}, .data = stored};
+        const tpcl_host_tensor host = {
+            .name = "e", .dtype = dtypes[d], .ndim = 2, .shape = {ROWS, K}, .data = stored};
         const tpi_part part = {&host, 0, ROWS, 0, K};
         tpi_weight *w = NULL;
         assert_ok(tpi_weight_create(test_device, &part, 1, &w));
-        tpcl_tensor *di = tensor_of(ids, TPCL_I32, TOKENS), *dy = tensor_of(NULL, TPCL_F32, TOKENS * K);
+        tpcl_tensor *di = tensor_of(ids, TPCL_I32, TOKENS),
+                    *dy = tensor_of(NULL, TPCL_F32, TOKENS * K);
         assert_ok(tpi_embed(w, di, dy, TOKENS, V0));
         assert_ok(tpcl_tensor_read(dy, got, TOKENS * K));
         /* q*d + m may be one fused operation on either side */
@@ -188,5 +205,5 @@ int main(void)
     tests[COUNT(cases) + 1] = (struct CMUnitTest)cmocka_unit_test(widens_what_cannot_stay);
     tests[COUNT(cases) + 2] = (struct CMUnitTest)cmocka_unit_test(rejects_what_does_not_fit);
     tests[COUNT(cases) + 3] = (struct CMUnitTest)cmocka_unit_test(embeds_from_panels);
-    return cmocka_run_group_tests_name("ops/linear", tests, open_device, close_device);
+    return run_ops_tests("ops/linear", tests);
 }
