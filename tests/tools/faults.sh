@@ -26,7 +26,7 @@ ended() {
     (
         sleep 10
         kill -9 "$job"
-    ) 2>/dev/null &
+    ) >/dev/null 2>&1 &
     guard=$!
     wait "$job"
     code=$?
