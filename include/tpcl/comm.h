@@ -89,6 +89,13 @@ TPCL_NODISCARD tpcl_status tpcl_comm_gather(tpcl_comm *comm, tpcl_status local, 
 void *tpcl_comm_stage(tpcl_comm *comm);
 size_t tpcl_comm_chunk(const tpcl_comm *comm);
 
+/**
+ * Changes the deadline of the waits from now on, and returns the one before. A phase in which ranks
+ * work alone for long (loading, compiling) needs a longer one than a sum does.
+ * @param timeout_s  in  > 0, the same on every rank; anything else changes nothing
+ */
+double tpcl_comm_set_timeout(tpcl_comm *comm, double timeout_s);
+
 /** A flag of the caller that ends waits early (a signal handler sets it); NULL = none.
  * The wait returns TPCL_ERR_INTERRUPTED. */
 void tpcl_comm_set_interrupt(tpcl_comm *comm, const volatile int *flag);

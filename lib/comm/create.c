@@ -285,6 +285,13 @@ size_t tpcl_comm_chunk(const tpcl_comm *comm)
     return comm->chunk;
 }
 
+double tpcl_comm_set_timeout(tpcl_comm *comm, double timeout_s)
+{
+    const double before = comm->limits.timeout_s;
+    if (isfinite(timeout_s) && timeout_s > 0.0) comm->limits.timeout_s = timeout_s;
+    return before;
+}
+
 void tpcl_comm_set_interrupt(tpcl_comm *comm, const volatile int *flag)
 {
     comm->limits.interrupt = flag;

@@ -7,6 +7,8 @@
 #include "model/model.h"
 #include "ops/gemm.h"
 
+static const double LOAD_TIMEOUT_S = 600.0;
+
 /* What loading needs besides the model itself. */
 typedef struct loader {
     tpcl_model *m;
@@ -334,6 +336,26 @@ done:
     return status;
 }
 
+/* Ranks read, compile and store binaries at their own pace: for that long the deadline is theirs.
+ */
+static tpcl_status load_together(tpcl_model *m, const tpcl_checkpoint *ck,
+                                 const tpcl_model_options *options)
+{
+    tpcl_status status = TPCL_OK;
+    tpcl_comm *comm = m->group->comm;
+    loader l = {.m = m, .ck = ck, .options = options};
+    const double patience = tpcl_comm_set_timeout(comm, LOAD_TIMEOUT_S);
+    if (patience > LOAD_TIMEOUT_S) tpcl_comm_set_timeout(comm, patience);
+    status = load_all(&l);
+    TPI_TRY(tpcl_comm_agree(comm, status, "loading weights"));
+    TPI_TRY(warm_up(m));
+    tpi_programs_store(m->group->dev);
+    TPI_TRY(tpcl_comm_agree(comm, TPCL_OK, "warm-up"));
+done:
+    tpcl_comm_set_timeout(comm, patience);
+    return status;
+}
+
 tpcl_status tpcl_model_load(tpcl_group *group, tpcl_status local, const tpcl_checkpoint *checkpoint,
                             const tpcl_model_options *options, tpcl_model **out)
 {
@@ -347,11 +369,7 @@ tpcl_status tpcl_model_load(tpcl_group *group, tpcl_status local, const tpcl_che
     m->group = group;
     if (status == TPCL_OK) status = prepare(m, checkpoint, options);
     TPI_TRY(compare_ranks(m, status, checkpoint, options));
-    loader l = {.m = m, .ck = checkpoint, .options = options};
-    status = load_all(&l);
-    TPI_TRY(tpcl_comm_agree(group->comm, status, "loading weights"));
-    TPI_TRY(warm_up(m));
-    tpi_programs_store(group->dev);
+    TPI_TRY(load_together(m, checkpoint, options));
     *out = m;
     m = NULL;
 done:
