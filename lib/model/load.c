@@ -7,7 +7,8 @@
 #include "model/model.h"
 #include "ops/gemm.h"
 
-static const double LOAD_TIMEOUT_S = 600.0;
+/* How many deadlines of a collective a rank may take to load and compile: 600 s by default. */
+static const double LOAD_PATIENCE = 10.0;
 
 /* What loading needs besides the model itself. */
 typedef struct loader {
@@ -344,15 +345,15 @@ static tpcl_status load_together(tpcl_model *m, const tpcl_checkpoint *ck,
     tpcl_status status = TPCL_OK;
     tpcl_comm *comm = m->group->comm;
     loader l = {.m = m, .ck = ck, .options = options};
-    const double patience = tpcl_comm_set_timeout(comm, LOAD_TIMEOUT_S);
-    if (patience > LOAD_TIMEOUT_S) tpcl_comm_set_timeout(comm, patience);
+    const double timeout_s = tpcl_comm_set_timeout(comm, 0.0);
+    tpcl_comm_set_timeout(comm, LOAD_PATIENCE * timeout_s);
     status = load_all(&l);
     TPI_TRY(tpcl_comm_agree(comm, status, "loading weights"));
     TPI_TRY(warm_up(m));
     tpi_programs_store(m->group->dev);
     TPI_TRY(tpcl_comm_agree(comm, TPCL_OK, "warm-up"));
 done:
-    tpcl_comm_set_timeout(comm, patience);
+    tpcl_comm_set_timeout(comm, timeout_s);
     return status;
 }
 
