@@ -93,7 +93,8 @@ static void put_wrapped(const char *text, int indent, int width)
 static void put_option(const struct option_row *row)
 {
     char left[80], twin[64], text[400];
-    const char letter[] = {'-', row->letter ? row->letter : ' ', ',', '\0'};
+    char letter[] = "- ,";
+    if (row->letter) letter[1] = row->letter;
     snprintf(left, sizeof left, "%s --%s%s%s", row->letter ? letter : "   ", row->name,
              row->argument ? " " : "", row->argument ? row->argument : "");
     option_twin(row, twin, sizeof twin);
@@ -144,7 +145,8 @@ void version_print(void)
     int length = 0;
     MPI_Get_library_version(mpi, &length);
     mpi[strcspn(mpi, "\n")] = '\0';
-    for (char *c = mpi; *c; c++) *c = *c == '\t' ? ' ' : *c;
+    for (char *c = mpi; *c; c++)
+        if (*c == '\t') *c = ' ';
     printf("tpcl %s (commit %s)\n", TPCL_VERSION, TPCL_COMMIT);
     printf("OpenCL headers %s, used as 1.2\n", TPCL_OPENCL_HEADERS);
     printf("CLBlast %s\n", *TPCL_CLBLAST_VERSION ? TPCL_CLBLAST_VERSION : "of unknown version");

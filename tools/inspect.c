@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sysexits.h>
 #include <tpcl/model.h>
 
 #include "commands.h"
@@ -194,8 +195,8 @@ int inspect_command(const struct settings *s)
     const int size = s->tp > 0 ? (int)s->tp : 1;
     tpcl_model_share *shares = calloc((size_t)size, sizeof *shares);
     tpcl_checkpoint *checkpoint = NULL;
-    int code = shares ? 0 : report_status(TPCL_ERR_NOMEM);
-    if (!code) code = report_status(tpcl_checkpoint_open(s->model, &log, &checkpoint));
+    if (!shares) return report_fail(EX_OSERR, "out of memory for %d ranks", size);
+    int code = report_status(tpcl_checkpoint_open(s->model, &log, &checkpoint));
     if (!code) code = plan(checkpoint, s, size, shares);
     if (!code && s->json) put_json(checkpoint, shares, size);
     if (!code && !s->json) {

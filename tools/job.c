@@ -123,7 +123,7 @@ void job_broadcast(struct job *job, void *data, size_t bytes)
     }
 }
 
-/* "--seed: 1 on rank 0, 2 on ranks 1 3" */
+/* "--seed: 1 on rank 0, 2 on rank 1 3; " */
 static void describe(const struct job_term *terms, size_t n, size_t term, int size, char *out,
                      size_t room)
 {
@@ -139,6 +139,7 @@ static void describe(const struct job_term *terms, size_t n, size_t term, int si
             if (strcmp(terms[(size_t)q * n + term].value, value) == 0)
                 used += (size_t)snprintf(out + used, room - used, " %d", q);
     }
+    if (used < room) snprintf(out + used, room - used, "; ");
 }
 
 int job_same(struct job *job, const struct job_term *terms, size_t n)
@@ -158,16 +159,13 @@ int job_same(struct job *job, const struct job_term *terms, size_t n)
         for (int r = 1; r < job->size && !differs; r++)
             differs = strcmp(all[(size_t)r * n + t].value, all[t].value) != 0;
         const size_t used = strlen(message);
-        if (differs && used > 0 && used < sizeof message - 3) strcat(message, "; ");
-        if (differs)
-            describe(all, n, t, job->size, message + strlen(message),
-                     sizeof message - strlen(message));
+        if (differs) describe(all, n, t, job->size, message + used, sizeof message - used);
     }
     free(all);
     int code = 0;
     if (*message)
-        code = report_fail(EX_PROTOCOL, "ranks disagree on %s (start every rank with the same)",
-                           message);
+        code =
+            report_fail(EX_PROTOCOL, "ranks disagree on %sstart every rank with the same", message);
     return job_agree(job, code);
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "options.h"
 
-#include <ctype.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
@@ -110,8 +109,13 @@ bool verb_uses_mpi(enum verb verb)
 
 void option_twin(const struct option_row *row, char *out, size_t size)
 {
+    static const char small[] = "abcdefghijklmnopqrstuvwxyz-";
+    static const char large[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_";
     snprintf(out, size, "TPCL_%s", row->name);
-    for (char *c = out + 5; *c; c++) *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
+    for (char *c = out + 5; *c; c++) {
+        const char *found = strchr(small, *c);
+        if (found) *c = large[found - small];
+    }
 }
 
 static int choice(const char *choices, const char *text)

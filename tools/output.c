@@ -44,18 +44,15 @@ static void put(struct output *out, const char *bytes, size_t length)
 
 static void put_text(struct output *out, const char *text)
 {
-    char piece[1024];
-    size_t length = strlen(text);
-    if (out->settings->json) {
-        text_append(&out->text, text, length);
+    const size_t length = strlen(text);
+    if (!out->settings->json && !out->strip) {
+        put(out, text, length);
         return;
     }
-    if (out->strip && length < sizeof piece) {
-        memcpy(piece, text, length);
-        length = text_strip(piece, length);
-        text = piece;
-    }
-    put(out, text, length);
+    text_append(&out->text, text, length);
+    if (out->settings->json || out->text.length == 0) return;
+    put(out, out->text.bytes, text_strip(out->text.bytes, out->text.length));
+    out->text.length = 0;
 }
 
 int output_token(void *context, int32_t id)
@@ -116,9 +113,9 @@ static void put_json(struct output *out, const struct session *s, const tpcl_gen
     json_object_set_new(object, "finish_reason", json_string(finish_names[r->finish]));
     json_object_set_new(object, "ranks", json_ranks(s));
     char *line = json_dumps(object, JSON_REAL_PRECISION(6));
-    if (line && !out->text.failed)
+    if (line)
         put(out, line, strlen(line));
-    else
+    else if (!out->code)
         out->code = report_fail(EX_OSERR, "out of memory for the JSON object");
     free(line);
     json_decref(object);
@@ -133,6 +130,7 @@ int output_finish(struct output *out, const struct session *s, const tpcl_genera
         if (!out->code) put_text(out, rest);
     }
     if (out->settings->json) put_json(out, s, result);
+    if (out->text.failed && !out->code) out->code = report_fail(EX_OSERR, "out of memory for text");
     put(out, "\n", 1);
     return out->code;
 }

@@ -13,7 +13,7 @@ struct output {
     tpcl_decoder *decoder;   /* NULL: no text */
     bool visible;            /* rank 0 */
     bool strip;              /* drop control characters: a terminal may be reading */
-    struct text_buffer text; /* for --json */
+    struct text_buffer text; /* all of it for --json, else the piece that is being stripped */
     int32_t *ids;
     int n;
     double submitted_s, first_s; /* seconds_now() */

@@ -70,9 +70,9 @@ int safetensors_writer_create(const char *path, const char *tensor, const int64_
     if (stat(path, &found) == 0 && !S_ISREG(found.st_mode))
         return report_fail(EX_CANTCREAT, "--out %s: exists and is not a file", path);
     safetensors_writer *w = calloc(1, sizeof *w);
-    if (w) w->path = strdup(path);
-    int code = w && w->path ? 0 : report_fail(EX_OSERR, "out of memory");
-    if (!code) code = open_temporary(w);
+    if (!w) return report_fail(EX_OSERR, "out of memory");
+    w->path = strdup(path);
+    int code = w->path ? open_temporary(w) : report_fail(EX_OSERR, "out of memory");
     if (!code && !write_header(w->file, tensor, shape))
         code = report_fail(EX_IOERR, "--out %s: %s", path, strerror(errno));
     if (code) {

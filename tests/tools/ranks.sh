@@ -68,7 +68,7 @@ refused 65 '^tpcl\[1/3@.*model.safetensors'
 
 # Ranks that were told different things.
 quick "$MPIEXEC" -n 1 "$TPCL" run "$model" -p x --seed 1 : -n 2 "$TPCL" run "$model" -p x --seed 2
-refused 76 '^tpcl\[0/3@.*ranks disagree on --seed: 1 on rank 0, 2 on rank 1 2 '
+refused 76 '^tpcl\[0/3@.*ranks disagree on --seed: 1 on rank 0, 2 on rank 1 2; start'
 quick "$MPIEXEC" -n 1 "$TPCL" run "$model" -p x --temp 1 --kv f32 : -n 1 "$TPCL" run "$model" -p x
 refused 76 'disagree on --temp: 1 on rank 0, 0 on rank 1; --kv: f32 on rank 0, f16 on rank 1'
 quick "$MPIEXEC" -n 1 "$TPCL" run "$model" --ids 1 : -n 1 "$TPCL" score "$model" --ids 1 --out "$work/x"
