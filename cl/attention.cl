@@ -40,11 +40,8 @@
 static inline float lanes_sum(FV v)
 {
 #if VEC == 16
-    /* Halves by way of an array, which every compiler removes: Oclgrind 21.10 takes the upper half
-     * of 16 lanes for uninitialised otherwise. */
-    float lanes[16];
-    vstore16(v, 0, lanes);
-    const float8 v8 = vload8(0, lanes) + vload8(1, lanes);
+    /* v.hi, spelt out: Oclgrind 21.10 takes the upper half of 16 lanes for uninitialised. */
+    const float8 v8 = v.lo + (float8)(v.s8, v.s9, v.sa, v.sb, v.sc, v.sd, v.se, v.sf);
     const float4 v4 = v8.lo + v8.hi;
     return (v4.x + v4.y) + (v4.z + v4.w);
 #elif VEC == 4

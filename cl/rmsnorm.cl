@@ -31,7 +31,7 @@ add_rmsnorm(__global float *h, __global const float *add, __global const float *
 
     /* Vectors first, then the tail element by element; a work-item meets only its own elements
      * again below, so the sums it stored need no barrier. */
-    float16 squares = 0.0f;
+    float16 sq = 0.0f;
     float tail = 0.0f;
     for (int i = lid * 16; i < whole; i += WG * 16) {
         float16 v = vload16(0, h + at + i);
@@ -39,7 +39,7 @@ add_rmsnorm(__global float *h, __global const float *add, __global const float *
             v += vload16(0, add + at + i);
             vstore16(v, 0, h + at + i);
         }
-        squares = fma(v, v, squares);
+        sq = fma(v, v, sq);
     }
     for (int i = whole + lid; i < dim; i += WG) {
         float v = h[at + i];
@@ -49,11 +49,8 @@ add_rmsnorm(__global float *h, __global const float *add, __global const float *
         }
         tail = fma(v, v, tail);
     }
-    /* Halves by way of an array, which every compiler removes: Oclgrind 21.10 takes the upper half
-     * of 16 lanes for uninitialised otherwise. */
-    float lanes[16];
-    vstore16(squares, 0, lanes);
-    const float8 s8 = vload8(0, lanes) + vload8(1, lanes);
+    /* .hi, spelt out: Oclgrind 21.10 takes the upper half of 16 lanes for uninitialised. */
+    const float8 s8 = sq.lo + (float8)(sq.s8, sq.s9, sq.sa, sq.sb, sq.sc, sq.sd, sq.se, sq.sf);
     const float4 s4 = s8.lo + s8.hi;
     partial[lid] = (s4.x + s4.y) + (s4.z + s4.w) + tail;
     barrier(CLK_LOCAL_MEM_FENCE);
