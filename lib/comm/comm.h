@@ -51,10 +51,16 @@ struct tpi_words {
     char message[TPI_MESSAGE_MAX];
 };
 
-/* One rank's place in one step. Other ranks' seats are only read. */
+/* How many ranks sleep until this one arrives (window.c). */
+struct tpi_door {
+    _Alignas(TPI_CACHE_LINE) _Atomic uint32_t sleepers;
+};
+
+/* One rank's place in one step. Other ranks' seats are only read, but for their doors. */
 struct tpi_seat {
     struct tpi_line *line;
     struct tpi_words *words;
+    struct tpi_door *door;
     unsigned char *data;
 };
 

@@ -3,12 +3,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "comm/comm.h"
 
+#include <limits.h>
 #include <string.h>
+#ifdef __linux__
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#endif
 
-/* Each rank's part: two lines, the last words, two data areas. The lines of different ranks are far
- * apart; data starts on pages of its own, so that the owner's node holds it (first touch). */
+/* Each rank's part: two lines, the last words, the door, two data areas. The lines of different
+ * ranks are far apart; data starts on pages of its own, so that the owner's node holds it (first
+ * touch). */
 enum { PAGE = 4096 };
-_Static_assert(2 * sizeof(struct tpi_line) + sizeof(struct tpi_words) <= PAGE, "head of a part");
+_Static_assert(2 * sizeof(struct tpi_line) + sizeof(struct tpi_words) + sizeof(struct tpi_door) <=
+                   PAGE,
+               "head of a part");
 
 static size_t area_bytes(const struct tpcl_comm *comm)
 {
@@ -29,6 +39,7 @@ static tpcl_status find_seats(struct tpcl_comm *comm)
             comm->seats[k][r] = (struct tpi_seat){
                 .line = (struct tpi_line *)base + k,
                 .words = (struct tpi_words *)(base + 2 * sizeof(struct tpi_line)),
+                .door = (struct tpi_door *)(base + PAGE - sizeof(struct tpi_door)),
                 .data = (unsigned char *)base + PAGE + k * area_bytes(comm),
             };
     }
@@ -50,6 +61,7 @@ static tpcl_status window_open(struct tpcl_comm *comm)
         const struct tpi_seat *mine = &comm->seats[k][comm->rank];
         memset(mine->data, 0, area_bytes(comm)); /* first touch; and no fault in the hot path */
         mine->line->call = (struct tpi_call){0};
+        atomic_store(&mine->door->sleepers, 0);
         atomic_store_explicit(&mine->line->seq, 0, memory_order_release);
     }
 done:
@@ -64,13 +76,56 @@ static bool somebody_gave_up(const struct tpcl_comm *comm, const struct tpi_seat
     return false;
 }
 
+/* Who polls where ranks or other programs share its core takes time from whom it waits for: at once
+ * where ranks outnumber cores, else after spinning, a rank sleeps on the line of the one that is
+ * missing, and the kernel wakes it. Measured with SmolLM2 on 2 cores and a compiler beside it,
+ * tokens/s with yields and with sleep: 17 and 24 on 3 ranks, 10 and 26 on 4. */
+#ifdef __linux__
+static uint32_t *futex_word(struct tpi_line *line)
+{
+    const uint16_t one = 1;
+    const bool little_endian = *(const unsigned char *)&one == 1;
+    return (uint32_t *)(void *)&line->seq + (little_endian ? 0 : 1);
+}
+
+static void wake_sleepers(const struct tpi_seat *seat)
+{
+    if (atomic_load(&seat->door->sleepers) > 0)
+        syscall(SYS_futex, futex_word(seat->line), FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static void sleep_until_arrival(const struct tpi_seat *seat, uint64_t seq)
+{
+    static const struct timespec limit = {.tv_nsec =
+                                              5000000}; /* deadline and interrupt are looked at */
+    atomic_fetch_add(&seat->door->sleepers, 1);
+    const uint64_t seen = atomic_load(&seat->line->seq);
+    if (seen < seq)
+        syscall(SYS_futex, futex_word(seat->line), FUTEX_WAIT, (uint32_t)seen, &limit, NULL, 0);
+    atomic_fetch_sub(&seat->door->sleepers, 1);
+}
+#else
+static void wake_sleepers(const struct tpi_seat *seat)
+{
+    (void)seat;
+}
+
+static void sleep_until_arrival(const struct tpi_seat *seat, uint64_t seq)
+{
+    (void)seat, (void)seq;
+}
+#endif
+
 static tpcl_status window_meet(struct tpcl_comm *comm)
 {
     const struct tpi_seat *seats = comm->seats[comm->seq & 1];
     struct tpi_wait wait = {0};
-    atomic_store_explicit(&seats[comm->rank].line->seq, comm->seq, memory_order_release);
+    /* Sequentially consistent, as the count of sleepers is: one of both sides sees the other. */
+    atomic_store(&seats[comm->rank].line->seq, comm->seq);
+    wake_sleepers(&seats[comm->rank]);
     for (int r = 0; r < comm->size; r++) {
         while (atomic_load_explicit(&seats[r].line->seq, memory_order_acquire) < comm->seq) {
+            if (wait.turns >= comm->limits.spins) sleep_until_arrival(&seats[r], comm->seq);
             const tpcl_status status = tpi_wait_turn(&comm->limits, &wait);
             if (status != TPCL_OK) return status;
             if (wait.turns % TPI_WAIT_CHECK == 0 && somebody_gave_up(comm, seats))
@@ -91,9 +146,11 @@ static void window_leave(struct tpcl_comm *comm, const struct tpi_words *words)
 {
     struct tpi_words *mine = comm->seats[0][comm->rank].words;
     memmove(mine, words, sizeof *mine);
-    for (int k = 0; k < 2; k++)
-        atomic_fetch_or_explicit(&comm->seats[k][comm->rank].line->seq, TPI_GAVE_UP,
-                                 memory_order_release);
+    for (int k = 0; k < 2; k++) {
+        const struct tpi_seat *seat = &comm->seats[k][comm->rank];
+        atomic_fetch_or(&seat->line->seq, TPI_GAVE_UP);
+        wake_sleepers(seat);
+    }
 }
 
 static void window_close(struct tpcl_comm *comm)
