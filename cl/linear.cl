@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* linear.cl - products of f32 rows with a panelled weight
+/* linear.cl - products of several f32 rows with a panelled weight
  *
  *     y[t, n] = sum_k x[t, k] * W[n, k]  (+ bias[n])
  *
@@ -12,11 +12,11 @@
  *               one work-item streams one panel against MR rows held in registers: few tokens
  * linear_tile   global = (ceil(tokens/TILE_ROWS), ceil(n/P)), local = (1, 1)
  *               one work-item widens KC columns of its panel once and uses them for TILE_ROWS rows
- * Build      -DMR=<n>         rows in registers, 1..16 (required); panel.clh's macros
+ * Build      -DMR=<n>         rows in registers, 2..16 (required); panel.clh's macros
  *            -DKC=<n>         columns widened at a time, a multiple of 32 (required)
  *            -DTILE_ROWS=<n>  rows per work-item of linear_tile, a multiple of MR (required)
  * Numerics   f32 accumulation, k ascending; a row's result depends on the kernel, not on its
- *            neighbours. linear_rows with MR 1 scales each block of 32 after summing it.
+ *            neighbours
  * Needs      OpenCL C 1.2, no extensions, no local memory
  * Reference  tpi_linear_ref() in lib/ops/linear.c
  */
@@ -24,56 +24,6 @@
 
 #if !defined(MR) || !defined(KC) || !defined(TILE_ROWS)
 #error "MR, KC and TILE_ROWS must be given with -D"
-#endif
-
-/* The last panel may stick out of a row of y: then lane by lane. */
-static inline void store_lanes(float16 v, __global float *row, int at, int n)
-{
-    if (at + P <= n) {
-        vstore16(v, 0, row + at);
-        return;
-    }
-    float lanes[P];
-    vstore16(v, 0, lanes);
-    for (int i = 0; at + i < n; i++) row[at + i] = lanes[i];
-}
-
-static inline float16 load_lanes(__global const float *row, int at, int n)
-{
-    if (at + P <= n) return vload16(0, row + at);
-    float lanes[P];
-    for (int i = 0; i < P; i++) lanes[i] = at + i < n ? row[at + i] : 0.0f;
-    return vload16(0, lanes);
-}
-
-#if MR == 1 && !defined(COLUMN_BYTES)
-/* total += d * (sum x q) + m * (sum x): one scaling a block instead of one a weight. */
-static inline float16 one_row(__global const uchar *panel, __global const float *x, int k)
-{
-    float16 total = 0.0f;
-    for (int b = 0; b < k / BLOCK; b++) {
-        __global const uchar *block = panel + (size_t)b * BLOCK_BYTES;
-        __global const float *xb = x + b * BLOCK;
-        float16 even_sum = 0.0f, odd_sum = 0.0f;
-#pragma unroll
-        for (int j = 0; j < BLOCK / 2; j++) {
-            float16 even, odd;
-            block_pair(block, j, &even, &odd);
-            even_sum = fma(even, (float16)(xb[2 * j]), even_sum);
-            odd_sum = fma(odd, (float16)(xb[2 * j + 1]), odd_sum);
-        }
-        const float16 d = block_scale(block);
-        total = fma(d, even_sum + odd_sum, total);
-#if !defined(DT_Q8_0)
-        const float16 v = vload16(0, xb) + vload16(1, xb);
-        const float8 v8 = v.lo + v.hi;
-        const float4 v4 = v8.lo + v8.hi;
-        const float sum_x = (v4.x + v4.y) + (v4.z + v4.w);
-        total = fma(block_offset(block, d), (float16)(sum_x), total);
-#endif
-    }
-    return total;
-}
 #endif
 
 __kernel void linear_rows(__global const float *x, __global const uchar *w,
@@ -85,9 +35,6 @@ __kernel void linear_rows(__global const float *x, __global const uchar *w,
     __global const uchar *panel = w + get_global_id(0) * panel_bytes(k);
     float16 acc[MR];
 
-#if MR == 1 && !defined(COLUMN_BYTES)
-    acc[0] = one_row(panel, x + (size_t)t0 * k, k);
-#else
     __global const float *row[MR];
 #pragma unroll
     for (int i = 0; i < MR; i++) {
@@ -117,7 +64,6 @@ __kernel void linear_rows(__global const float *x, __global const uchar *w,
             }
         }
     }
-#endif
 #endif
     const float16 add = has_bias ? load_lanes(bias, at, n) : (float16)(0.0f);
 #pragma unroll

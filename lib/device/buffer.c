@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "device/device.h"
 
@@ -24,6 +25,7 @@ typedef struct entry {
     uint64_t bytes;
 } entry;
 
+static const uint64_t huge = 4u << 20;  /* from here on pages of 2 MiB pay */
 static const uint64_t large = 1u << 20; /* from here on a look at the host's memory pays */
 
 tpi_ledger *tpi_ledger_create(void)
@@ -123,6 +125,26 @@ static cl_int touch(const tpcl_device *dev, cl_mem mem)
     return err == CL_SUCCESS ? clFinish(dev->queue) : err;
 }
 
+/* Weights are read from end to end for every token: with pages of 2 MiB a core's prefetcher does
+ * not stop every 4 KiB (measured, Q4_1 rows from memory: 135 -> 118 us). Advice only: no error
+ * counts. */
+static void advise_huge_pages(const tpcl_device *dev, cl_mem mem, size_t bytes)
+{
+#ifdef MADV_HUGEPAGE
+    const uintptr_t page = (uintptr_t)2 << 20;
+    cl_int err = CL_SUCCESS;
+    void *p = clEnqueueMapBuffer(dev->queue, mem, CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION, 0, bytes,
+                                 0, NULL, NULL, &err);
+    if (err != CL_SUCCESS || !p) return;
+    const uintptr_t begin = ((uintptr_t)p + page - 1) / page * page;
+    const uintptr_t end = ((uintptr_t)p + bytes) / page * page;
+    if (begin < end) (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+    clEnqueueUnmapMemObject(dev->queue, mem, p, 0, NULL, NULL);
+#else
+    (void)dev, (void)mem, (void)bytes;
+#endif
+}
+
 /* Any failure here is one of memory: all else was checked. */
 static tpcl_status create_failed(const tpcl_device *dev, cl_int err, size_t bytes, const char *what)
 {
@@ -149,6 +171,7 @@ tpcl_status tpi_buffer_create(tpcl_device *dev, size_t bytes, const char *what, 
         clCreateBuffer(dev->context, CL_MEM_READ_WRITE | (on_host(dev) ? CL_MEM_ALLOC_HOST_PTR : 0),
                        bytes, NULL, &err);
     if (err == CL_SUCCESS && !on_host(dev) && bytes >= large) err = touch(dev, mem);
+    if (err == CL_SUCCESS && on_host(dev) && bytes >= huge) advise_huge_pages(dev, mem, bytes);
     if (err != CL_SUCCESS) TPI_TRY(create_failed(dev, err, bytes, what));
     err = clSetMemObjectDestructorCallback(mem, buffer_freed, e);
     TPI_TRY(tpi_cl_check(err, "clSetMemObjectDestructorCallback"));
