@@ -21,3 +21,10 @@ size_t tpi_workgroup(const tpcl_device *dev)
     while (wg > dev->info.max_workgroup) wg /= 2;
     return wg;
 }
+
+size_t tpi_single_group(const tpcl_device *dev)
+{
+    const size_t most = 256;
+    if (dev->info.type != TPCL_DEVICE_CPU) return 0;
+    return most < dev->info.max_workgroup ? most : dev->info.max_workgroup;
+}

@@ -12,4 +12,8 @@ tpcl_status tpi_need(const char *what, const tpcl_tensor *t, int64_t rows, int64
  * the power of two below that the device allows. */
 size_t tpi_workgroup(const tpcl_device *dev);
 
+/* Most work-items of a launch that is better one work-group on one core of a CPU: a kernel of a few
+ * microseconds ends before the driver has woken a second one. Elsewhere 0. */
+size_t tpi_single_group(const tpcl_device *dev);
+
 #endif

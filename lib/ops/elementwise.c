@@ -4,9 +4,12 @@
 #include "ops/checks.h"
 #include "ops/ops.h"
 
+/* One row is one work-group where it fits: so little work costs less than waking a second core. */
 static tpcl_status run(tpi_launch *l, int64_t elements, int rows, const char *name)
 {
-    const size_t global[2] = {(size_t)(elements + 15) / 16, (size_t)rows}, local[2] = {1, 1};
+    const size_t items = (size_t)(elements + 15) / 16;
+    const bool whole = rows == 1 && items > 0 && items <= tpi_single_group(l->dev);
+    const size_t global[2] = {items, (size_t)rows}, local[2] = {whole ? items : 1, 1};
     return tpi_launch_run(l, 2, global, local, name);
 }
 

@@ -38,7 +38,9 @@ tpcl_status tpi_rope_store(const tpi_rope_args *a)
     tpi_arg_int(&l, g->block_size);
     tpi_arg_float(&l, a->eps);
     tpi_arg_int(&l, a->q_norm != NULL);
-    const size_t global[2] = {(size_t)rows, (size_t)a->tokens}, local[2] = {1, 1};
+    const bool whole = a->tokens == 1 && (size_t)rows <= tpi_single_group(l.dev);
+    const size_t global[2] = {(size_t)rows, (size_t)a->tokens},
+                 local[2] = {whole ? (size_t)rows : 1, 1};
     TPI_TRY(tpi_launch_run(&l, 2, global, local, "rope"));
 done:
     return status;
