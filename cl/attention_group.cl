@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attention_group.cl - attention.cl's result for devices whose work-items are single lanes (GPUs)
  *
- * Arguments, equation and bounds as attention.cl; a head tile has one q head, a row tile any
- * number.
+ * Arguments, equation and bounds as attention.cl; a head tile has one q head, there are no row tiles.
  *
  * Launch     global = (tokens * WG, q heads), local = (WG, 1): one work-group per (token, q head).
  *            Keys come in tiles of WG: work-item i scores key i of the tile, then all of them walk
  *            the tile's V rows together, each for the elements i, i + WG, ... of the head.
  * Local mem  D + 2 * WG floats, static
- * Build      -DD=<n> head_dim 2..256, -DWG=<n> a power of two up to 256, -DKV_F16=0|1 (all
- * required) Numerics   f32; keys in ascending order, WG at a time Needs      OpenCL C 1.2; half
- * only through vload_half Reference  tpi_attention_ref() in lib/ops/attention.c
+ * Build      -DD=<n>        head_dim, 2..256 (required)
+ *            -DWG=<n>       work-group size, a power of two up to 256 (required)
+ *            -DKV_F16=0|1   (required)
+ * Numerics   f32; keys in ascending order, WG at a time
+ * Needs      OpenCL C 1.2; half only through vload_half
+ * Reference  tpi_attention_ref() in lib/ops/attention.c
  */
 #if !defined(D) || !defined(WG) || !defined(KV_F16)
 #error "D, WG and KV_F16 must be given with -D"

@@ -2,13 +2,11 @@
 /* elementwise.cl - small operations on whole rows
  *
  *     swiglu       y[t, i] = g / (1 + exp(-g)) * u,  g = x[t, i], u = x[t, inter + i]
- *     gather_rows  y[r, :] = x[rows[r], :]
  *     add_bias     y[t, i] = y[t, i] + bias[i]
  *     fill_zero    y[i] = 0
  *
  * swiglu       x [tokens, 2 * inter] f32 -> y [tokens, inter] f32
  *              global = (ceil(inter / 16), tokens)
- * gather_rows  x [.., dim] f32, rows [n] i32 -> y [n, dim] f32; global = (ceil(dim / 16), n)
  * add_bias     y [tokens, dim], bias [dim]; global = (ceil(dim / 16), tokens)
  * fill_zero    y [n] f32; global = (ceil(n / 16))
  * Launch     local = 1 in every dimension; a work-item does 16 elements
@@ -27,15 +25,6 @@ __kernel void swiglu(__global const float *x, __global float *y, int inter)
         return;
     }
     for (int i = at; i < inter; i++) to[i] = gate[i] / (1.0f + exp(-gate[i])) * up[i];
-}
-
-__kernel void gather_rows(__global const float *x, __global const int *rows, __global float *y,
-                          int dim)
-{
-    const int at = (int)get_global_id(0) * 16;
-    const size_t r = get_global_id(1);
-    const size_t from = (size_t)rows[r] * dim;
-    for (int i = at; i < min(at + 16, dim); i++) y[r * dim + i] = x[from + i];
 }
 
 __kernel void add_bias(__global float *y, __global const float *bias, int dim)

@@ -6,12 +6,15 @@
  * x, w, bias, y, tokens, n, k, has_bias   as linear_rows in linear.cl
  *
  * Launch     global = (ceil(n/P) * P * SLICES, ceil(tokens/MR)), local = (P * SLICES, 1)
- *            one work-group per panel: lane l = one output, slice s = the columns s, s + SLICES,
- * ... (for block types whole blocks), so neighbouring work-items read neighbouring bytes; the
- * slices' sums are added in order Local mem  P * SLICES floats, static Build      -DMR=<n> rows in
- * registers, -DSLICES=<n> (both required); panel.clh's macros Numerics   f32; each slice k
- * ascending, slices added 0, 1, 2, ...: bitwise stable for one SLICES Needs      OpenCL C 1.2, no
- * extensions, no sub-groups Reference  tpi_linear_ref() in lib/ops/linear.c
+ *            One work-group per panel: lane l = one output, slice s = the columns s, s + SLICES, ...
+ *            (for block types whole blocks), so neighbouring work-items read neighbouring bytes.
+ *            The sums of the slices are added in order.
+ * Local mem  P * SLICES floats, static
+ * Build      -DMR=<n>       rows in registers (required); panel.clh's macros
+ *            -DSLICES=<n>   (required)
+ * Numerics   f32; each slice k ascending, slices added 0, 1, 2, ...: bitwise stable for one SLICES
+ * Needs      OpenCL C 1.2, no extensions, no sub-groups
+ * Reference  tpi_linear_ref() in lib/ops/linear.c
  */
 #include "panel.clh"
 

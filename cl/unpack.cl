@@ -6,9 +6,10 @@
  * w      panels of [n, k]            see panel.clh; any stored dtype
  * out    [k, ceil(n/P) * P]  f32     row-major: W transposed, padded outputs are zeros
  *
- * Launch     global = (ceil(n/P), ceil(k/32)), local = (1, 1): a work-item widens 32 columns of a
- * panel Build      panel.clh's macros Numerics   exact but for the one rounding of scale * q +
- * minimum Needs      OpenCL C 1.2, no extensions, no local memory
+ * Launch     global = (ceil(n/P), ceil(k/32)), local = (1, 1): a work-item widens 32 columns
+ * Build      panel.clh's macros
+ * Numerics   exact but for the one rounding of scale * q + minimum
+ * Needs      OpenCL C 1.2, no extensions, no local memory
  */
 #include "panel.clh"
 

@@ -29,6 +29,8 @@ packages_build="
 # The tests besides.
 packages_test="
     libcmocka-dev
+    mesa-opencl-icd
+    oclgrind
 "
 
 package_missing() {

@@ -43,23 +43,6 @@ void tpi_swiglu_ref(const float *x, float *y, int tokens, int inter)
     }
 }
 
-tpcl_status tpi_gather_rows(const tpcl_tensor *x, const tpcl_tensor *rows, tpcl_tensor *y, int n,
-                            int dim)
-{
-    tpcl_status status = TPCL_OK;
-    tpi_launch l = {.dev = y->dev};
-    TPI_TRY(tpi_need("gather_rows rows", rows, n, 1));
-    TPI_TRY(tpi_need("gather_rows y", y, n, dim));
-    TPI_TRY(get(&l, "gather_rows"));
-    tpi_arg_mem(&l, x->mem);
-    tpi_arg_mem(&l, rows->mem);
-    tpi_arg_mem(&l, y->mem);
-    tpi_arg_int(&l, dim);
-    TPI_TRY(run(&l, dim, n, "gather_rows"));
-done:
-    return status;
-}
-
 tpcl_status tpi_add_bias(tpcl_tensor *y, const tpcl_tensor *bias, int tokens, int dim)
 {
     tpcl_status status = TPCL_OK;

@@ -78,9 +78,6 @@ void tpi_attention_ref(const float *q, const float *k, const float *v, float *ou
 tpcl_status tpi_swiglu(const tpcl_tensor *x, tpcl_tensor *y, int tokens, int inter);
 void tpi_swiglu_ref(const float *x, float *y, int tokens, int inter);
 
-/* y [n, dim] = x[rows[r], :] */
-tpcl_status tpi_gather_rows(const tpcl_tensor *x, const tpcl_tensor *rows, tpcl_tensor *y, int n,
-                            int dim);
 tpcl_status tpi_add_bias(tpcl_tensor *y, const tpcl_tensor *bias, int tokens, int dim);
 /* Zeroes the first `elements` 4-byte elements. */
 tpcl_status tpi_fill_zero(tpcl_device *dev, cl_mem mem, uint64_t elements);

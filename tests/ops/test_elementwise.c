@@ -51,34 +51,6 @@ static void swiglu_survives_large_values(void **state)
 }
 
 /* The last position of each sequence, in any order and more than once. */
-static void gather_rows_copies_rows(void **state)
-{
-    (void)state;
-    begin_case(577);
-    enum { ROWS = 5, N = 4 };
-    const int32_t rows[N] = {4, 0, 4, 2};
-    tpcl_tensor *drows = tensor_of(rows, TPCL_I32, N);
-    for (size_t w = 0; w < COUNT(widths); w++) {
-        const size_t dim = (size_t)widths[w];
-        float *x = random_floats(ROWS * dim, 5), *want = malloc(N * dim * sizeof *want);
-        for (int r = 0; r < N; r++)
-            memcpy(want + (size_t)r * dim, x + (size_t)rows[r] * dim, dim * sizeof *want);
-        tpcl_tensor *dx = tensor_of(x, TPCL_F32, ROWS * dim);
-        for (size_t n = 0; n <= N; n += N / 2) {
-            tpcl_tensor *dy = guarded_output(n * dim);
-            assert_ok(tpi_gather_rows(dx, drows, dy, (int)n, (int)dim));
-            float *got = read_guarded(dy, n * dim);
-            assert_memory_equal(got, want, n * dim * sizeof *got);
-            tpcl_tensor_destroy(&dy);
-            free(got);
-        }
-        tpcl_tensor_destroy(&dx);
-        free(x);
-        free(want);
-    }
-    tpcl_tensor_destroy(&drows);
-}
-
 static void check_add_bias(int tokens, int dim)
 {
     const size_t n = (size_t)tokens * (size_t)dim;
@@ -129,18 +101,13 @@ static void rejects_what_does_not_fit(void **state)
     (void)state;
     begin_case(0);
     tpcl_tensor *x = tensor_of(NULL, TPCL_F32, 64), *less = tensor_of(NULL, TPCL_F32, 31);
-    const int32_t rows[2] = {0, 1};
-    tpcl_tensor *ids = tensor_of(rows, TPCL_I32, 2);
     assert_int_equal(tpi_swiglu(less, x, 1, 16), TPCL_ERR_SHAPE);
     assert_int_equal(tpi_swiglu(x, less, 1, 32), TPCL_ERR_SHAPE);
-    assert_int_equal(tpi_gather_rows(x, ids, less, 2, 16), TPCL_ERR_SHAPE);
-    assert_int_equal(tpi_gather_rows(x, ids, x, 3, 16), TPCL_ERR_SHAPE);
     assert_int_equal(tpi_add_bias(less, x, 2, 16), TPCL_ERR_SHAPE);
     assert_int_equal(tpi_add_bias(x, less, 2, 32), TPCL_ERR_SHAPE);
     assert_int_equal(tpi_swiglu(x, x, -1, 16), TPCL_ERR_ARG);
     tpcl_tensor_destroy(&x);
     tpcl_tensor_destroy(&less);
-    tpcl_tensor_destroy(&ids);
 }
 
 int main(void)
@@ -148,7 +115,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(swiglu_matches_reference),
         cmocka_unit_test(swiglu_survives_large_values),
-        cmocka_unit_test(gather_rows_copies_rows),
         cmocka_unit_test(add_bias_adds_once_to_each_row),
         cmocka_unit_test(fill_zero_stops_at_the_count),
         cmocka_unit_test(rejects_what_does_not_fit),
