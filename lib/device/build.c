@@ -138,6 +138,7 @@ tpcl_status tpi_build(tpcl_device *dev, const char *name, const char *const part
     TPI_TRY(check_pocl_folder(dev));
     if (build_from_cache(dev, options, key, out)) goto done;
     *from_source = true;
+    tpi_cache_compiling(dev, key);
     *out = clCreateProgramWithSource(dev->context, 2, (const char **)parts, NULL, &err);
     TPI_TRY(tpi_cl_check(err, "clCreateProgramWithSource"));
     err = clBuildProgram(*out, 1, &dev->id, options, NULL, NULL);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "device/cache.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +17,7 @@
 #include "base/log.h"
 #include "device/environment.h"
 
-enum { FORMAT = 1, NAME_MAX_BYTES = 40, STALE_SECONDS = 600 };
+enum { FORMAT = 1, NAME_MAX_BYTES = 72, STALE_SECONDS = 600 };
 static const uint64_t max_payload = 1u << 30;
 
 typedef struct header {
@@ -212,6 +214,51 @@ static bool is_stale(int dir, const char *name)
            time(NULL) - info.st_mtime > STALE_SECONDS;
 }
 
+static void note_name(const tpi_cache_key *key, char out[NAME_MAX_BYTES])
+{
+    char suffix[32];
+    snprintf(suffix, sizeof suffix, ".%ld.compiling", (long)getpid());
+    file_name(key, suffix, out);
+}
+
+void tpi_cache_compiling(tpcl_device *dev, const tpi_cache_key *key)
+{
+    char name[NAME_MAX_BYTES];
+    const int dir = open_folder(dev);
+    if (dir < 0) return;
+    note_name(key, name);
+    const int file = openat(dir, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (file >= 0) close(file);
+    close(dir);
+}
+
+/* Does a living process still compile this program? Notes of dead ones are swept away. */
+static bool somebody_compiles(int dir, const tpi_cache_key *key)
+{
+    char prefix[NAME_MAX_BYTES];
+    bool found = false;
+    const int again = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = again < 0 ? NULL : fdopendir(again);
+    if (!list) {
+        if (again >= 0) close(again);
+        return false;
+    }
+    file_name(key, ".", prefix);
+    for (const struct dirent *e = readdir(list); e; e = readdir(list)) {
+        const size_t skip = strlen(prefix);
+        char *end = NULL;
+        if (strncmp(e->d_name, prefix, skip) != 0) continue;
+        const long pid = strtol(e->d_name + skip, &end, 10);
+        if (pid <= 0 || strcmp(end, ".compiling") != 0) continue;
+        if ((kill((pid_t)pid, 0) != 0 && errno == ESRCH) || is_stale(dir, e->d_name))
+            unlinkat(dir, e->d_name, 0);
+        else
+            found = true;
+    }
+    closedir(list);
+    return found;
+}
+
 int tpi_cache_claim(tpcl_device *dev, const tpi_cache_key *key)
 {
     static const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
@@ -219,9 +266,11 @@ int tpi_cache_claim(tpcl_device *dev, const tpi_cache_key *key)
     const int dir = open_folder(dev);
     if (dir < 0) return -1;
     file_name(key, ".bin", entry);
+    note_name(key, temporary);
+    unlinkat(dir, temporary, 0);
     file_name(key, ".tmp", temporary);
     int file = -1;
-    if (faccessat(dir, entry, F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
+    if (!somebody_compiles(dir, key) && faccessat(dir, entry, F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
         if (is_stale(dir, temporary)) unlinkat(dir, temporary, 0);
         file = openat(dir, temporary, flags, 0600);
         if (file < 0 && errno != EEXIST)

@@ -24,8 +24,14 @@ tpi_cache_key tpi_cache_hash(const char *const *texts, int n);
 bool tpi_cache_load(tpcl_device *dev, const tpi_cache_key *key, void **payload, size_t *bytes);
 void tpi_cache_remove(tpcl_device *dev, const tpi_cache_key *key);
 
+/* Leaves a note that this process compiles the program. It stands until the claim (or until the
+ * process has died, or ten minutes): a driver that keeps compiled kernels of its own may put another
+ * process's half-written ones into a binary, and such a binary crashes it at every later start. */
+void tpi_cache_compiling(tpcl_device *dev, const tpi_cache_key *key);
+
 /* To store: claim first, so that of several processes with the same program only one goes through
- * the work of making the binary. -1: there is an entry, another process makes it, or no cache. */
+ * the work of making the binary. Ends this process's note. -1: there is an entry, another process
+ * makes it or still compiles (it will store, then), or no cache. */
 int tpi_cache_claim(tpcl_device *dev, const tpi_cache_key *key);
 /* Writes the entry and ends the claim; payload NULL gives up. */
 void tpi_cache_store(tpcl_device *dev, const tpi_cache_key *key, int claim, const void *payload,
