@@ -10,11 +10,13 @@
  *
  * linear_rows   global = (ceil(n/P), ceil(tokens/MR)), local = (1, 1)
  *               one work-item streams one panel against MR rows held in registers: few tokens
- * linear_tile   global = (ceil(tokens/TILE_ROWS), ceil(n/P)), local = (1, 1)
- *               one work-item widens KC columns of its panel once and uses them for TILE_ROWS rows
+ * linear_tile   global = (ceil(tokens/TILE_ROWS), ceil(n/(P*TILE_PANELS))), local = (1, 1)
+ *               one work-item widens KC columns of its panels once and uses them for TILE_ROWS rows;
+ *               what it reads of x serves all of its panels
  * Build      -DMR=<n>         rows in registers, 2..16 (required); panel.clh's macros
  *            -DKC=<n>         columns widened at a time, a multiple of 32 (required)
  *            -DTILE_ROWS=<n>  rows per work-item of linear_tile, a multiple of MR (required)
+ *            -DTILE_PANELS=<n>  panels per work-item of linear_tile (required)
  * Numerics   f32 accumulation, k ascending; a row's result depends on the kernel, not on its
  *            neighbours
  * Needs      OpenCL C 1.2, no extensions, no local memory
@@ -22,8 +24,8 @@
  */
 #include "panel.clh"
 
-#if !defined(MR) || !defined(KC) || !defined(TILE_ROWS)
-#error "MR, KC and TILE_ROWS must be given with -D"
+#if !defined(MR) || !defined(KC) || !defined(TILE_ROWS) || !defined(TILE_PANELS)
+#error "MR, KC, TILE_ROWS and TILE_PANELS must be given with -D"
 #endif
 
 __kernel void linear_rows(__global const float *x, __global const uchar *w,
@@ -75,34 +77,40 @@ __kernel void linear_tile(__global const float *x, __global const uchar *w,
                           __global const float *bias, __global float *y, int tokens, int n, int k,
                           int has_bias)
 {
-    const int at = (int)get_global_id(1) * P;
+    const int first = (int)get_global_id(1) * TILE_PANELS;
+    const int panels = min(TILE_PANELS, (n + P - 1) / P - first);
     const int begin = (int)get_global_id(0) * TILE_ROWS;
     const int end = min(begin + TILE_ROWS, tokens);
-    __global const uchar *panel = w + get_global_id(1) * panel_bytes(k);
-    float16 wide[KC];
+    float16 wide[TILE_PANELS * KC];
 
     for (int k0 = 0; k0 < k; k0 += KC) {
         const int columns = min(KC, k - k0);
-        panel_widen(panel, k0, columns, wide);
+        for (int p = 0; p < panels; p++)
+            panel_widen(w + (size_t)(first + p) * panel_bytes(k), k0, columns, wide + p * KC);
         for (int t0 = begin; t0 < end; t0 += MR) {
-            float16 acc[MR];
             __global const float *row[MR];
 #pragma unroll
-            for (int i = 0; i < MR; i++) {
-                const int t = min(t0 + i, end - 1);
-                row[i] = x + (size_t)t * k + k0;
-                if (k0 > 0)
-                    acc[i] = load_lanes(y + (size_t)t * n, at, n);
-                else
-                    acc[i] = has_bias ? load_lanes(bias, at, n) : (float16)(0.0f);
-            }
-            for (int c = 0; c < columns; c++) {
+            for (int i = 0; i < MR; i++) row[i] = x + (size_t)min(t0 + i, end - 1) * k + k0;
+            for (int p = 0; p < panels; p++) {
+                const int at = (first + p) * P;
+                const float16 *column = wide + p * KC;
+                float16 acc[MR];
 #pragma unroll
-                for (int i = 0; i < MR; i++) acc[i] = fma(wide[c], (float16)(row[i][c]), acc[i]);
-            }
+                for (int i = 0; i < MR; i++) {
+                    if (k0 > 0)
+                        acc[i] = load_lanes(y + (size_t)min(t0 + i, end - 1) * n, at, n);
+                    else
+                        acc[i] = has_bias ? load_lanes(bias, at, n) : (float16)(0.0f);
+                }
+                for (int c = 0; c < columns; c++) {
 #pragma unroll
-            for (int i = 0; i < MR; i++)
-                if (t0 + i < end) store_lanes(acc[i], y + (size_t)(t0 + i) * n, at, n);
+                    for (int i = 0; i < MR; i++)
+                        acc[i] = fma(column[c], (float16)(row[i][c]), acc[i]);
+                }
+#pragma unroll
+                for (int i = 0; i < MR; i++)
+                    if (t0 + i < end) store_lanes(acc[i], y + (size_t)(t0 + i) * n, at, n);
+            }
         }
     }
 }

@@ -6,9 +6,10 @@
 #include "ops/ops.h"
 
 enum {
-    KC = 128,        /* columns widened at a time: 8 KiB of f32, half of a first-level cache */
+    KC = 64,         /* columns widened at a time: four panels of them are 16 KiB of f32 */
     TILE_MR = 8,     /* rows in registers */
     TILE_ROWS = 128, /* rows that share one widening */
+    TILE_PANELS = 4, /* panels that share the rows of x: a quarter of the traffic from level 2 */
     TILE_FROM = 24,  /* tokens from which linear_tile wins over linear_rows */
     SLICES = 8       /* of a work-group that shares a panel */
 };
@@ -72,14 +73,18 @@ static tpcl_status run_vector(const tpi_weight *w, const tpcl_tensor *x, const t
     char options[160];
     const bool tile = tokens >= TILE_FROM;
     const int mr = rows_for(tokens);
-    snprintf(options, sizeof options, "-cl-std=CL1.2 -DDT_%s -DP=%d -DMR=%d -DKC=%d -DTILE_ROWS=%d",
-             tpcl_dtype_name(w->dtype), TPI_PANEL, mr, KC, TILE_ROWS);
+    const size_t panels = ceil_div(w->n, TPI_PANEL), row_tiles = ceil_div(tokens, TILE_ROWS);
+    /* Panels go together only where every core still gets several work-items. */
+    const size_t enough = 4 * TILE_PANELS * (size_t)w->dev->info.compute_units;
+    const int together = row_tiles * panels >= enough ? TILE_PANELS : 1;
+    snprintf(options, sizeof options,
+             "-cl-std=CL1.2 -DDT_%s -DP=%d -DMR=%d -DKC=%d -DTILE_ROWS=%d -DTILE_PANELS=%d",
+             tpcl_dtype_name(w->dtype), TPI_PANEL, mr, KC, TILE_ROWS, tile ? together : 1);
     TPI_TRY(
         tpi_kernel_get(w->dev, "linear", options, tile ? "linear_tile" : "linear_rows", &l.kernel));
     push_args(&l, w, x, bias, y, tokens);
-    const size_t panels = ceil_div(w->n, TPI_PANEL), local[2] = {1, 1};
-    const size_t rows[2] = {panels, ceil_div(tokens, mr)};
-    const size_t tiles[2] = {ceil_div(tokens, TILE_ROWS), panels};
+    const size_t local[2] = {1, 1}, rows[2] = {panels, ceil_div(tokens, mr)};
+    const size_t tiles[2] = {row_tiles, ceil_div((int)panels, together)};
     TPI_TRY(tpi_launch_run(&l, 2, tile ? tiles : rows, local, "linear"));
 done:
     return status;

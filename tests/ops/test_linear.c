@@ -25,6 +25,9 @@ static const struct linear_case cases[] = {
     {"tile_rows_less_one", 127, 16, 160, false},
     {"tile_rows_and_one", 129, 18, 288, true}, /* second row tile has one row, chunks 128+128+32 */
     {"smollm2_decode", 1, 576, 1536, false},   /* the shape the model uses */
+    {"row_panels_odd", 1, 17 * 16, 65, true},  /* two panels a work-item, the last alone */
+    {"tile_panels_partly", 130, 275, 160, true}, /* four panels a work-item, the last has two */
+    {"tile_panels_columns", 128, 64 * 16, 63, false}, /* one column below a chunk */
     {"no_tokens", 0, 16, 32, false},
     {"no_outputs", 3, 0, 32, false}, /* an empty shard of a column-parallel layer */
     {"no_inputs", 3, 19, 0, true},   /* an empty shard of a row-parallel layer: zeros */
