@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 
 cmake --install "$build" --prefix "$work/first" > "$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 mv "$work/first" "$work/moved"
-cmake -S "$source/examples" -B "$work/examples" -DCMAKE_PREFIX_PATH="$work/moved" \
+cmake -G Ninja -S "$source/examples" -B "$work/examples" -DCMAKE_PREFIX_PATH="$work/moved" \
     -DCMAKE_BUILD_TYPE=Release > "$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 cmake --build "$work/examples" > "$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 
