@@ -213,7 +213,7 @@ static void make_reference(const struct bench_run *r, struct state *s)
         const int keys = (int)(r->shape[CONTEXT] - r->shape[TOKENS] + t + 1);
         for (long h = 0; h < r->shape[HEADS]; h++) {
             const size_t kv = (size_t)(h / per_kv) * context * dim;
-            tpi_attention_ref(s->hqkv + (size_t)t * stride + (size_t)h * dim, s->k + kv, s->v + kv,
+            tpcl_ref_attention(s->hqkv + (size_t)t * stride + (size_t)h * dim, s->k + kv, s->v + kv,
                               s->want + (size_t)i * row + (size_t)h * dim, keys, (int)dim);
         }
     }

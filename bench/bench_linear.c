@@ -113,7 +113,7 @@ static tpcl_status find_scale(const struct bench_run *r, struct state *s)
     TPI_REQUIRE(x && w && sums, TPCL_ERR_NOMEM, "%zu squares", rows * k);
     for (size_t i = 0; i < k; i++) x[i] = s->hx[i] * s->hx[i];
     for (size_t i = 0; i < rows * k; i++) w[i] = s->rows.wide[i] * s->rows.wide[i];
-    tpi_linear_ref(x, w, NULL, sums, 1, (int)rows, (int)k);
+    tpcl_ref_linear(x, w, NULL, sums, 1, (int)rows, (int)k);
     for (size_t i = 0; i < rows; i++) s->scale = fmax(s->scale, sqrt((double)sums[i]));
     TPI_REQUIRE(s->scale > 0.0, TPCL_ERR_NONFINITE, "linear: a reference of zeros");
 done:
@@ -135,7 +135,7 @@ static tpcl_status setup(struct bench_run *r)
     s->want = malloc(tokens * (size_t)s->rows.rows * sizeof *s->want);
     TPI_REQUIRE(s->hx && s->got && s->want, TPCL_ERR_NOMEM, "linear of %zu values", outputs(r));
     bench_fill(s->hx, inputs(r), 3);
-    tpi_linear_ref(s->hx, s->rows.wide, NULL, s->want, (int)tokens, s->rows.rows, s->rows.k);
+    tpcl_ref_linear(s->hx, s->rows.wide, NULL, s->want, (int)tokens, s->rows.rows, s->rows.k);
     TPI_TRY(find_scale(r, s));
     TPI_TRY(make_copies(r, s));
     TPI_TRY(bench_tensor(r->env->dev, TPCL_F32, s->hx, inputs(r), &s->x));

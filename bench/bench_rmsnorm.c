@@ -55,7 +55,7 @@ static tpcl_status setup(struct bench_run *r)
     TPI_REQUIRE(s->hx && s->hw && s->want && s->got, TPCL_ERR_NOMEM, "rmsnorm of %zu values", n);
     bench_fill(s->hx, n, 3);
     bench_fill(s->hw, hidden, 5);
-    tpi_rmsnorm_ref(s->hx, NULL, s->hw, s->want, (int)r->shape[TOKENS], (int)hidden, eps);
+    tpcl_ref_rmsnorm(s->hx, NULL, s->hw, s->want, (int)r->shape[TOKENS], (int)hidden, eps);
     TPI_TRY(bench_tensor(dev, TPCL_F32, s->hx, n, &s->x));
     TPI_TRY(bench_tensor(dev, TPCL_F32, s->hw, hidden, &s->w));
     TPI_TRY(bench_tensor(dev, TPCL_F32, NULL, n, &s->y));

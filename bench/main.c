@@ -25,12 +25,13 @@ static int open_env(struct bench_env *env, const char *device)
     const tpcl_group_options options = {.device = device, .log = {warn, env}};
     int failed = -1;
     tpcl_status code = TPCL_OK;
-    const tpcl_status status = tpcl_group_create(env->mpi, &options, &env->group, &failed, &code);
+    const tpcl_status status = tpcl_group_create(env->mpi, &options, &env->group);
     if (status == TPCL_OK) {
         env->comm = tpcl_group_comm(env->group);
         env->dev = tpcl_group_device(env->group);
         return 0;
     }
+    tpcl_last_failure(&failed, &code);
     if (env->rank == (failed < 0 ? 0 : failed)) bench_say("%s", tpcl_last_error());
     return bench_exit_code(code != TPCL_OK ? code : status);
 }

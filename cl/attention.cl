@@ -19,7 +19,7 @@
  *            (all required)
  * Numerics   f32; keys in ascending order, eight at a time
  * Needs      OpenCL C 1.2; half only through vload_half
- * Reference  tpi_attention_ref() in lib/ops/attention.c
+ * Reference  tpcl_ref_attention() in lib/ops/attention.c
  */
 #if !defined(D) || !defined(VEC) || !defined(QT) || !defined(KV_F16)
 #error "D, VEC, QT and KV_F16 must be given with -D"

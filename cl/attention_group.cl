@@ -12,7 +12,7 @@
  *            -DKV_F16=0|1   (required)
  * Numerics   f32; keys in ascending order, WG at a time
  * Needs      OpenCL C 1.2; half only through vload_half
- * Reference  tpi_attention_ref() in lib/ops/attention.c
+ * Reference  tpcl_ref_attention() in lib/ops/attention.c
  */
 #if !defined(D) || !defined(WG) || !defined(KV_F16)
 #error "D, WG and KV_F16 must be given with -D"

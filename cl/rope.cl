@@ -18,7 +18,7 @@
  *            -DVEC=<n>   16, 4 or 2, a divisor of D (required)
  *            -DINTERLEAVED=0|1, -DKV_F16=0|1 (required)
  * Needs      OpenCL C 1.2; half only through vstore_half
- * Reference  tpi_rope_ref() in lib/ops/rope.c
+ * Reference  tpcl_ref_rope() in lib/ops/rope.c
  */
 #if !defined(D) || !defined(VEC) || !defined(INTERLEAVED) || !defined(KV_F16)
 #error "D, VEC, INTERLEAVED and KV_F16 must be given with -D"

@@ -40,9 +40,10 @@ int main(int argc, char **argv)
     int n = 0;
     tpcl_group *group = NULL;
 
-    MPI_Init(&argc, &argv);
+    int provided = 0;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
     for (int i = 2; i < argc && n < MOST; i++) ids[n++] = (int32_t)strtol(argv[i], NULL, 10);
-    tpcl_status status = tpcl_group_create(MPI_COMM_WORLD, NULL, &group, NULL, NULL);
+    tpcl_status status = tpcl_group_create(MPI_COMM_WORLD, NULL, &group);
     if (status == TPCL_OK) status = run(group, argc > 1 ? argv[1] : "", ids, n);
     if (status != TPCL_OK) {
         fprintf(stderr, "load_and_generate: %s\n", tpcl_last_error());

@@ -49,8 +49,9 @@ static tpcl_status run(tpcl_group *group)
 int main(int argc, char **argv)
 {
     tpcl_group *group = NULL;
-    MPI_Init(&argc, &argv);
-    tpcl_status status = tpcl_group_create(MPI_COMM_WORLD, NULL, &group, NULL, NULL);
+    int provided = 0;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+    tpcl_status status = tpcl_group_create(MPI_COMM_WORLD, NULL, &group);
     if (status == TPCL_OK) status = run(group);
     if (status != TPCL_OK) {
         fprintf(stderr, "vocab_parallel: %s\n", tpcl_last_error());

@@ -158,7 +158,7 @@ static int join(struct session *s)
         .log = session_logger(s),
     };
     signals_phase("opening the OpenCL device");
-    const tpcl_status status = tpcl_group_create(s->job.comm, &options, &s->group, NULL, NULL);
+    const tpcl_status status = tpcl_group_create(s->job.comm, &options, &s->group);
     const int code = job_agree(&s->job, session_status(status));
     if (!code) tpcl_comm_set_interrupt(tpcl_group_comm(s->group), signals_interrupt_flag());
     return code;

@@ -33,13 +33,11 @@ typedef struct tpcl_group_options {
  *
  * Collective: on @p comm, which is duplicated.  Blocks: yes.  Allocates: yes.
  * Errors: those of tpcl_device_open and tpcl_comm_create, agreed by all ranks: the failing rank has
- * its own code, the others TPCL_ERR_PEER, and *out is then NULL on all. When the failure comes
- * after the communicator was made, @p failed_rank and @p failed_code (may be NULL) tell whose it
- * was.
+ * its own code, the others TPCL_ERR_PEER, and *out is then NULL on all; tpcl_last_failure() tells
+ * whose it was.
  */
 TPCL_NODISCARD tpcl_status tpcl_group_create(MPI_Comm comm, const tpcl_group_options *options,
-                                             tpcl_group **out, int *failed_rank,
-                                             tpcl_status *failed_code);
+                                             tpcl_group **out);
 /** Collective unless the group has failed. NULL and *NULL are no-ops. */
 void tpcl_group_destroy(tpcl_group **group);
 

@@ -46,6 +46,15 @@ const char *tpcl_status_text(tpcl_status status);
 /** Message of the last failure on the calling thread: what, which numbers, what to do. "" if none. */
 const char *tpcl_last_error(void);
 
+/**
+ * Whose failure the last one on the calling thread was.
+ *
+ * @param rank  out  the lowest rank that failed, or -1 for the caller's own; may be NULL
+ * @param code  out  that rank's status (the caller may hold TPCL_ERR_PEER); may be NULL
+ * Collective: no.  Blocks: no.  Allocates: no.  Errors: none.
+ */
+void tpcl_last_failure(int *rank, tpcl_status *code);
+
 #ifdef __cplusplus
 }
 #endif

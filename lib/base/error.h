@@ -12,6 +12,9 @@ enum { TPI_MESSAGE_MAX = 512 };
 tpcl_status tpi_fail(tpcl_status status, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Tells whose failure the one just recorded was: tpcl_last_failure(). */
+void tpi_blame(int rank, tpcl_status code);
+
 #define TPI_FAIL(code, ...) (status = tpi_fail((code), __VA_ARGS__))
 
 /* Jump to `done:` when `expr` fails; the message was recorded where it failed. */

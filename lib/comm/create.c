@@ -72,6 +72,7 @@ static tpcl_status agree(struct tpcl_comm *comm, struct setup *setup, tpcl_statu
         TPI_FAIL(TPCL_ERR_MISMATCH, "%s", heard->message);
     else
         TPI_FAIL(TPCL_ERR_PEER, "rank %d: %.490s", first, heard->message);
+    tpi_blame(first, (tpcl_status)heard->code);
 done:
     return status;
 }

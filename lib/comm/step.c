@@ -52,7 +52,9 @@ static tpcl_status set_failed(struct tpcl_comm *comm, int rank, tpcl_status code
     comm->failed_rank = rank;
     comm->failed_code = code;
     snprintf(comm->message, sizeof comm->message, "%s", message);
-    return tpi_fail(result, "%s", message);
+    tpi_fail(result, "%s", message);
+    tpi_blame(rank, code);
+    return result;
 }
 
 /* Makes another rank's last words this rank's failure. */
@@ -68,9 +70,11 @@ static tpcl_status adopt(struct tpcl_comm *comm, int from, const struct tpi_word
 }
 
 /* The failing rank keeps its own code and message, whoever else failed as well. */
-static tpcl_status own_failure(const struct tpi_seat *mine)
+static tpcl_status own_failure(const struct tpcl_comm *comm, const struct tpi_seat *mine)
 {
-    return tpi_fail((tpcl_status)mine->line->call.status, "%s", mine->words->message);
+    tpi_fail((tpcl_status)mine->line->call.status, "%s", mine->words->message);
+    tpi_blame(comm->failed_rank, comm->failed_code);
+    return (tpcl_status)mine->line->call.status;
 }
 
 static tpcl_status mismatch(struct tpcl_comm *comm, int rank)
@@ -108,7 +112,7 @@ static tpcl_status judge(struct tpcl_comm *comm)
         if (seq & TPI_GAVE_UP || seq < comm->seq) continue;
         if (seats[r].line->call.status == TPCL_OK) continue;
         const tpcl_status status = adopt(comm, r, seats[r].words);
-        return mine->line->call.status == TPCL_OK ? status : own_failure(mine);
+        return mine->line->call.status == TPCL_OK ? status : own_failure(comm, mine);
     }
     if (gave_up >= 0) return adopt(comm, gave_up, seats[gave_up].words);
     return mismatch(comm, differs);
@@ -177,9 +181,11 @@ tpcl_status tpi_comm_step(struct tpcl_comm *comm, const struct tpi_call *call)
 tpcl_status tpi_comm_begin(struct tpcl_comm *comm, struct tpi_call *call, tpcl_status local)
 {
     struct tpi_words *words;
-    if (comm->failed)
-        return tpi_fail(TPCL_ERR_GROUP_FAILED, "the group has failed before: %.480s",
-                        comm->message);
+    if (comm->failed) {
+        tpi_fail(TPCL_ERR_GROUP_FAILED, "the group has failed before: %.480s", comm->message);
+        tpi_blame(comm->failed_rank, comm->failed_code);
+        return TPCL_ERR_GROUP_FAILED;
+    }
     comm->calls++;
     if (local == TPCL_OK) return TPCL_OK;
 

@@ -141,16 +141,13 @@ done:
     return status;
 }
 
-tpcl_status tpcl_group_create(MPI_Comm comm, const tpcl_group_options *options, tpcl_group **out,
-                              int *failed_rank, tpcl_status *failed_code)
+tpcl_status tpcl_group_create(MPI_Comm comm, const tpcl_group_options *options, tpcl_group **out)
 {
     tpcl_status status = TPCL_OK;
     tpcl_group *g = NULL;
     static const tpcl_group_options defaults;
     const tpcl_group_options *o = options ? options : &defaults;
 
-    if (failed_rank) *failed_rank = -1;
-    if (failed_code) *failed_code = TPCL_OK;
     TPI_REQUIRE(out, TPCL_ERR_ARG, "tpcl_group_create: out is NULL");
     *out = NULL;
     g = calloc(1, sizeof *g);
@@ -168,7 +165,6 @@ tpcl_status tpcl_group_create(MPI_Comm comm, const tpcl_group_options *options, 
     *out = g;
     g = NULL;
 done:
-    if (g && g->comm) tpcl_comm_failed(g->comm, failed_rank, failed_code);
     tpcl_group_destroy(&g);
     return status;
 }

@@ -92,7 +92,7 @@ done:
     return status;
 }
 
-void tpi_attention_ref(const float *q, const float *k, const float *v, float *out, int keys,
+void tpcl_ref_attention(const float *q, const float *k, const float *v, float *out, int keys,
                        int head_dim)
 {
     const double scale = 1.0 / sqrt((double)head_dim);

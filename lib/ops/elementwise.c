@@ -33,7 +33,7 @@ done:
     return status;
 }
 
-void tpi_swiglu_ref(const float *x, float *y, int tokens, int inter)
+void tpcl_ref_swiglu(const float *x, float *y, int tokens, int inter)
 {
     for (int t = 0; t < tokens; t++) {
         const float *gate = x + (size_t)t * 2 * (size_t)inter, *up = gate + inter;

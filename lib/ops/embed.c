@@ -32,7 +32,7 @@ done:
     return status;
 }
 
-void tpi_embed_ref(const int32_t *ids, const float *w, float *y, int tokens, int k, int v0,
+void tpcl_ref_embed(const int32_t *ids, const float *w, float *y, int tokens, int k, int v0,
                    int rows)
 {
     for (int t = 0; t < tokens; t++) {

@@ -135,7 +135,7 @@ done:
     return status;
 }
 
-void tpi_linear_ref(const float *x, const float *w, const float *bias, float *y, int tokens, int n,
+void tpcl_ref_linear(const float *x, const float *w, const float *bias, float *y, int tokens, int n,
                     int k)
 {
     for (int t = 0; t < tokens; t++) {

@@ -1,4 +1,4 @@
-/* Single-device operations: checks, launch, and the plain C reference of each.
+/* Single-device operations: checks and launch; each has its reference in tpcl/reference.h.
  * They enqueue on the device's in-order queue and never block or allocate (create calls do).
  * Sizes in elements, row-major, f32 unless stated. Errors: TPCL_ERR_SHAPE, TPCL_ERR_DEVICE. */
 /* SPDX-License-Identifier: Apache-2.0 */
@@ -6,6 +6,7 @@
 #define TPI_OPS_OPS_H
 
 #include <stdint.h>
+#include <tpcl/reference.h>
 #include <tpcl/tensor.h>
 
 #include "ops/weight.h"
@@ -13,21 +14,14 @@
 /* y [tokens, n] = x [tokens, k] W^T + bias [n] (NULL = none). */
 tpcl_status tpi_linear(const tpi_weight *w, const tpcl_tensor *x, const tpcl_tensor *bias,
                        tpcl_tensor *y, int tokens);
-/* w [n, k] f32 row-major. f64 accumulation. */
-void tpi_linear_ref(const float *x, const float *w, const float *bias, float *y, int tokens, int n,
-                    int k);
 
 /* y [tokens, k] = rows ids[t] - v0 of the weight, zero rows where another rank owns the word. */
 tpcl_status tpi_embed(const tpi_weight *w, const tpcl_tensor *ids, tpcl_tensor *y, int tokens,
                       int v0);
-void tpi_embed_ref(const int32_t *ids, const float *w, float *y, int tokens, int k, int v0,
-                   int rows);
 
 /* h += add (NULL = nothing); y = rmsnorm(h) * w. All [tokens, dim]. */
 tpcl_status tpi_rmsnorm(tpcl_tensor *h, const tpcl_tensor *add, const tpcl_tensor *w,
                         tpcl_tensor *y, int tokens, int dim, float eps);
-void tpi_rmsnorm_ref(float *h, const float *add, const float *w, float *y, int tokens, int dim,
-                     float eps);
 
 /* A layer's cache on one rank, and how the head rows go in and out of it. */
 typedef struct tpi_kv_layer {
@@ -52,9 +46,6 @@ typedef struct tpi_rope_args {
     float eps;
 } tpi_rope_args;
 tpcl_status tpi_rope_store(const tpi_rope_args *a);
-/* One head row in place: optional norm, then rotation by angles [head_dim/2] (cos, sin). */
-void tpi_rope_ref(float *x, const float *norm, const float *angles, int head_dim, bool interleaved,
-                  float eps);
 
 typedef struct tpi_attention_args {
     tpi_heads heads;
@@ -70,13 +61,9 @@ typedef struct tpi_attention_args {
 } tpi_attention_args;
 enum { TPI_ATTENTION_PAIRS = 4 };
 tpcl_status tpi_attention(const tpi_attention_args *a);
-/* One q row [head_dim] against `keys` contiguous K and V rows [keys, head_dim]. */
-void tpi_attention_ref(const float *q, const float *k, const float *v, float *out, int keys,
-                       int head_dim);
 
 /* y [tokens, inter] = silu(x[:, :inter]) * x[:, inter:]. */
 tpcl_status tpi_swiglu(const tpcl_tensor *x, tpcl_tensor *y, int tokens, int inter);
-void tpi_swiglu_ref(const float *x, float *y, int tokens, int inter);
 
 tpcl_status tpi_add_bias(tpcl_tensor *y, const tpcl_tensor *bias, int tokens, int dim);
 /* Zeroes the first `elements` 4-byte elements. */

@@ -31,7 +31,7 @@ done:
     return status;
 }
 
-void tpi_rmsnorm_ref(float *h, const float *add, const float *w, float *y, int tokens, int dim,
+void tpcl_ref_rmsnorm(float *h, const float *add, const float *w, float *y, int tokens, int dim,
                      float eps)
 {
     for (int t = 0; t < tokens; t++) {

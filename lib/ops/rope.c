@@ -46,10 +46,10 @@ done:
     return status;
 }
 
-void tpi_rope_ref(float *x, const float *norm, const float *angles, int head_dim, bool interleaved,
+void tpcl_ref_rope(float *x, const float *norm, const float *angles, int head_dim, bool interleaved,
                   float eps)
 {
-    if (norm) tpi_rmsnorm_ref(x, NULL, norm, x, 1, head_dim, eps);
+    if (norm) tpcl_ref_rmsnorm(x, NULL, norm, x, 1, head_dim, eps);
     for (int j = 0; j < head_dim / 2; j++) {
         const int ia = interleaved ? 2 * j : j, ib = interleaved ? 2 * j + 1 : j + head_dim / 2;
         const double a = x[ia], b = x[ib], c = angles[2 * j], s = angles[2 * j + 1];

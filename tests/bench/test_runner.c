@@ -311,11 +311,12 @@ int main(void)
 {
     const tpcl_group_options options = {.device = getenv("TPCL_TEST_DEVICE")};
     int failed = 1, worst = 1;
-    MPI_Init(NULL, NULL);
+    int provided = 0;
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
     env.mpi = MPI_COMM_WORLD;
     MPI_Comm_rank(env.mpi, &env.rank);
     MPI_Comm_size(env.mpi, &env.size);
-    if (tpcl_group_create(env.mpi, &options, &env.group, NULL, NULL) == TPCL_OK) {
+    if (tpcl_group_create(env.mpi, &options, &env.group) == TPCL_OK) {
         env.comm = tpcl_group_comm(env.group);
         env.dev = tpcl_group_device(env.group);
         failed = run_all();

@@ -50,7 +50,8 @@ static inline void assert_same_bytes(const void *got, const void *want, size_t n
 static inline int run_on_all_ranks(int (*run)(void))
 {
     long mine[2], worst[2];
-    MPI_Init(NULL, NULL);
+    int provided = 0;
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &world_size);
     mine[0] = run();

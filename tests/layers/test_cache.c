@@ -13,7 +13,7 @@ static int open_group(void **state)
 {
     (void)state;
     const tpcl_group_options options = {.device = getenv("TPCL_TEST_DEVICE"), .timeout_s = 30};
-    return tpcl_group_create(MPI_COMM_WORLD, &options, &group, NULL, NULL) == TPCL_OK ? 0 : -1;
+    return tpcl_group_create(MPI_COMM_WORLD, &options, &group) == TPCL_OK ? 0 : -1;
 }
 
 static int close_group(void **state)
@@ -125,7 +125,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(blocks_are_taken_and_given_back),
         cmocka_unit_test(refuses_what_it_cannot_hold),
     };
-    MPI_Init(&argc, &argv);
+    int provided = 0;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
     int failed = cmocka_run_group_tests_name("layers/cache", tests, open_group, close_group),
         any = 0;
     MPI_Allreduce(&failed, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);

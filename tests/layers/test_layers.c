@@ -16,7 +16,7 @@ static int open_group(void **state)
 {
     (void)state;
     const tpcl_group_options options = {.device = getenv("TPCL_TEST_DEVICE"), .timeout_s = 30};
-    const tpcl_status status = tpcl_group_create(MPI_COMM_WORLD, &options, &group, NULL, NULL);
+    const tpcl_status status = tpcl_group_create(MPI_COMM_WORLD, &options, &group);
     if (status != TPCL_OK) {
         print_error("group: %s\n", tpcl_last_error());
         return -1;
@@ -110,7 +110,7 @@ static void vocabulary_of_any_size(void **state)
             assert_memory_equal(got + i * DIM, table + (vocab - 1 - i) * DIM, DIM * sizeof *got);
 
         tpcl_tensor *dx = tensor_of(x, TPCL_F32, ROWS * DIM);
-        tpi_linear_ref(x, table, NULL, want, ROWS, vocab, DIM);
+        tpcl_ref_linear(x, table, NULL, want, ROWS, vocab, DIM);
         assert_ok(tpcl_lm_head_forward(head, dx, 0, ROWS, got));
         if (rank == 0) assert_close(got, want, (size_t)vocab * ROWS, 1e-5, 1e-5);
         assert_ok(tpcl_lm_head_forward(head, dx, ROWS - 1, 1, got)); /* the last position alone */
@@ -261,7 +261,7 @@ static void row_matches_one_rank(void **state)
         if (c->dtype == TPCL_Q4_1) memcpy(stored + b * step + 2, &m, 2);
     }
     tpi_widen(c->dtype, stored, weights, wide);
-    tpi_linear_ref(x, wide, NULL, want, c->tokens, c->out, c->in);
+    tpcl_ref_linear(x, wide, NULL, want, c->tokens, c->out, c->in);
 
     tpcl_host_tensor w = matrix(c->name, values, c->out, c->in);
     w.dtype = c->dtype;
@@ -310,7 +310,7 @@ static void replicated_holds_everything(void **state)
     fill(w, OUT * IN, 1);
     fill(b, OUT, 2);
     fill(x, IN, 3);
-    tpi_linear_ref(x, w, b, want, 1, OUT, IN);
+    tpcl_ref_linear(x, w, b, want, 1, OUT, IN);
     const tpcl_host_tensor tw = matrix("w", w, OUT, IN), tb = vector("b", b, OUT);
     tpcl_linear *l = NULL;
     assert_ok(tpcl_replicated_linear_create(group, &tw, &tb, &l));
@@ -382,7 +382,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(column_bias_follows_its_rows),
     };
     struct CMUnitTest tests[COUNT(plain) + COUNT(row_cases) + 1];
-    MPI_Init(&argc, &argv);
+    int provided = 0;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
     memcpy(tests, plain, sizeof plain);
     for (size_t i = 0; i < COUNT(row_cases); i++)
         tests[COUNT(plain) + i] = (struct CMUnitTest){.name = row_cases[i].name,

@@ -22,7 +22,7 @@ static void group_open(double w0)
                                         .gemm = getenv("TPCL_TEST_CLBLAST") ? TPCL_GEMM_CLBLAST
                                                                             : TPCL_GEMM_AUTO,
                                         .timeout_s = 60};
-    assert_ok(tpcl_group_create(MPI_COMM_WORLD, &options, &group, NULL, NULL));
+    assert_ok(tpcl_group_create(MPI_COMM_WORLD, &options, &group));
     /* the kernels for GPUs, on whatever device there is */
     if (getenv("TPCL_TEST_LANES")) tpcl_group_device(group)->info.type = TPCL_DEVICE_GPU;
 }
@@ -164,7 +164,8 @@ int main(int argc, char **argv)
                                                     matches_golden_with_unequal_shares,
                                                     holds_what_was_planned};
     struct CMUnitTest tests[KINDS * COUNT(models) + 1];
-    MPI_Init(&argc, &argv);
+    int provided = 0;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
     for (size_t i = 0; i < KINDS * COUNT(models); i++)
         tests[i] = (struct CMUnitTest){.name = models[i % COUNT(models)],
                                        .test_func = kinds[i / COUNT(models)],

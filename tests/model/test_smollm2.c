@@ -22,7 +22,7 @@ static int load(void **state)
     const tpcl_group_options g = {.device = getenv("TPCL_TEST_DEVICE"), .timeout_s = 120};
     const tpcl_model_options m = {.kv_f32 = true, .context = 128, .chunk = 20};
     if (golden_open(TPCL_GOLDEN_DIR "/smollm2-135m/golden.safetensors", &expected) != 0) return -1;
-    tpcl_status status = tpcl_group_create(MPI_COMM_WORLD, &g, &group, NULL, NULL);
+    tpcl_status status = tpcl_group_create(MPI_COMM_WORLD, &g, &group);
     if (status == TPCL_OK) status = tpcl_checkpoint_open(model_path, NULL, &checkpoint);
     if (status == TPCL_OK) status = tpcl_model_load(group, TPCL_OK, checkpoint, &m, &model);
     if (status != TPCL_OK) print_error("%s\n", tpcl_last_error());
@@ -145,7 +145,8 @@ int main(int argc, char **argv)
         print_message("skipped: %s is missing, run scripts/fetch-model.sh\n", model_path);
         return SKIPPED;
     }
-    MPI_Init(&argc, &argv);
+    int provided = 0;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
     int failed = cmocka_run_group_tests_name("model/smollm2", tests, load, unload), any = 0;
     MPI_Allreduce(&failed, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
     MPI_Finalize();

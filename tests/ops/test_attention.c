@@ -255,7 +255,7 @@ static float *reference(const struct problem *p)
     float *want = malloc((size_t)(p->tokens * heads * d) * sizeof *want);
     for (int t = 0; t < p->tokens; t++)
         for (int h = 0; h < heads; h++)
-            tpi_attention_ref(p->qkv + (size_t)t * (size_t)stride + (size_t)(h * d),
+            tpcl_ref_attention(p->qkv + (size_t)t * (size_t)stride + (size_t)(h * d),
                               head_rows(p, p->k, p->seq[t], p->kv_of[h]),
                               head_rows(p, p->v, p->seq[t], p->kv_of[h]),
                               want + (size_t)(t * heads + h) * (size_t)d, p->pos[t] + 1, d);

@@ -9,7 +9,7 @@ static void check_swiglu(int tokens, int inter)
     const size_t n = (size_t)tokens * (size_t)inter;
     float *x = random_floats(2 * n, 3), *want = malloc(n * sizeof *want + 1);
     tpcl_tensor *dx = tensor_of(x, TPCL_F32, 2 * n), *dy = guarded_output(n);
-    tpi_swiglu_ref(x, want, tokens, inter);
+    tpcl_ref_swiglu(x, want, tokens, inter);
     assert_ok(tpi_swiglu(dx, dy, tokens, inter));
     float *got = read_guarded(dy, n);
     assert_close(got, want, n, 2e-6, 1e-9); /* exp within 3 ulp, then three roundings */
@@ -40,7 +40,7 @@ static void swiglu_survives_large_values(void **state)
         x[i] = i % 2 ? large : -large;
         x[N + i] = i % 3 ? 100.0f : -100.0f;
     }
-    tpi_swiglu_ref(x, want, 1, N);
+    tpcl_ref_swiglu(x, want, 1, N);
     tpcl_tensor *dx = tensor_of(x, TPCL_F32, 2 * N), *dy = tensor_of(NULL, TPCL_F32, N);
     assert_ok(tpi_swiglu(dx, dy, 1, N));
     assert_ok(tpcl_tensor_read(dy, got, N));

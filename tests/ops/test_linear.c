@@ -42,7 +42,7 @@ static void check(const struct linear_case *c, tpcl_dtype dtype)
     float *got = malloc(outputs * sizeof *got + 1);
     float *x = random_floats((size_t)c->tokens * (size_t)k, 5), *b = random_floats((size_t)c->n, 7);
     tpi_widen(dtype, stored, weights, wide);
-    tpi_linear_ref(x, wide, c->bias ? b : NULL, want, c->tokens, c->n, k);
+    tpcl_ref_linear(x, wide, c->bias ? b : NULL, want, c->tokens, c->n, k);
 
     const tpcl_host_tensor host = {
         .name = "w", .dtype = dtype, .ndim = 2, .shape = {c->n, k}, .data = stored};
@@ -98,7 +98,7 @@ static void packs_slices_of_several_tensors(void **state)
             memcpy(slice + (r + 3) * 64, wide_b + r * 96 + 32, 64 * sizeof *slice);
         }
         float *x = random_floats(128, 17);
-        tpi_linear_ref(x, slice, NULL, want, 2, 6, 64);
+        tpcl_ref_linear(x, slice, NULL, want, 2, 6, 64);
         tpi_weight *w = NULL;
         assert_ok(tpi_weight_create(test_device, parts, 2, &w));
         tpcl_tensor *dx = tensor_of(x, TPCL_F32, 128), *dy = tensor_of(NULL, TPCL_F32, 12);
@@ -130,7 +130,7 @@ static void widens_what_cannot_stay(void **state)
     tpi_widen(TPCL_F16, b, 2 * 96, wide + 3 * 96);
     for (int r = 0; r < 5; r++) memcpy(slice + r * 40, wide + r * 96 + 20, 40 * sizeof *slice);
     float *x = random_floats(40, 29);
-    tpi_linear_ref(x, slice, NULL, want, 1, 5, 40);
+    tpcl_ref_linear(x, slice, NULL, want, 1, 5, 40);
     tpi_weight *w = NULL;
     assert_ok(tpi_weight_create(test_device, parts, 2, &w));
     assert_int_equal(w->dtype, TPCL_F32);
@@ -178,7 +178,7 @@ static void embeds_from_panels(void **state)
         uint8_t *stored = random_stored(dtypes[d], ROWS * K, 31);
         float wide[ROWS * K], want[TOKENS * K], got[TOKENS * K];
         tpi_widen(dtypes[d], stored, ROWS * K, wide);
-        tpi_embed_ref(ids, wide, want, TOKENS, K, V0, ROWS);
+        tpcl_ref_embed(ids, wide, want, TOKENS, K, V0, ROWS);
         const tpcl_host_tensor host = {
             .name = "e", .dtype = dtypes[d], .ndim = 2, .shape = {ROWS, K}, .data = stored};
         const tpi_part part = {&host, 0, ROWS, 0, K};

@@ -37,7 +37,7 @@ static void check(int tokens, int dim, bool residual)
     tpcl_tensor *dh = tensor_of(h, TPCL_F32, n), *da = tensor_of(add, TPCL_F32, n);
     tpcl_tensor *dw = tensor_of(w, TPCL_F32, (size_t)dim), *dy = guarded_output(n);
 
-    tpi_rmsnorm_ref(h, residual ? add : NULL, w, want, tokens, dim, 1e-5f);
+    tpcl_ref_rmsnorm(h, residual ? add : NULL, w, want, tokens, dim, 1e-5f);
     assert_ok(tpi_rmsnorm(dh, residual ? da : NULL, dw, dy, tokens, dim, 1e-5f));
     float *got = read_guarded(dy, n), *sum = malloc(n * sizeof *sum + 1);
     assert_close(got, want, n, RTOL, ATOL);
@@ -82,7 +82,7 @@ static void works_in_place_on_zeros(void **state)
     float h[2 * DIM] = {0}, w[DIM], want[2 * DIM], got[2 * DIM];
     fill(h + DIM, DIM, 11);
     fill(w, DIM, 13);
-    tpi_rmsnorm_ref(h, NULL, w, want, 2, DIM, 1e-6f);
+    tpcl_ref_rmsnorm(h, NULL, w, want, 2, DIM, 1e-6f);
     for (int i = 0; i < DIM; i++) assert_true(want[i] == 0.0f);
     tpcl_tensor *dh = tensor_of(h, TPCL_F32, 2 * DIM), *dw = tensor_of(w, TPCL_F32, DIM);
     assert_ok(tpi_rmsnorm(dh, NULL, dw, dh, 2, DIM, 1e-6f));

@@ -128,7 +128,7 @@ static void check_results(struct call *c, const float *got)
             const bool is_q = r < HEADS, is_v = r >= HEADS + KV_HEADS;
             const float *norm = is_q ? c->q_norm : c->k_norm;
             if (!is_v)
-                tpi_rope_ref(x, c->norm ? norm : NULL, angle, (int)d, c->heads.interleaved, 1e-6f);
+                tpcl_ref_rope(x, c->norm ? norm : NULL, angle, (int)d, c->heads.interleaved, 1e-6f);
             if (is_q) {
                 assert_close(got + ((size_t)t * ROWS + (size_t)r) * d, x, d, 3e-6, 2e-6);
                 continue;
@@ -213,7 +213,7 @@ static void rotates_as_published(void **state)
         assert_close(got, want[form], 4, 0, 1e-6);
         assert_close(k, want[form], 4, 0, 1e-6);
         assert_memory_equal(v, x + 8, sizeof v);
-        tpi_rope_ref(x, NULL, angles + 4, 4, form == 1, 0.0f);
+        tpcl_ref_rope(x, NULL, angles + 4, 4, form == 1, 0.0f);
         assert_close(x, want[form], 4, 0, 1e-6);
         tpi_buffer_release(&cache.k);
         tpi_buffer_release(&cache.v);
