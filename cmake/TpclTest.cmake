@@ -15,6 +15,9 @@ function(tpcl_add_test path)
     TPCL_MODEL_DIR="${PROJECT_SOURCE_DIR}/models")
   target_link_libraries(${exe} PRIVATE ${arg_LINK} tpcl_model tpcl OpenCL::OpenCL tpcl_warnings
     PkgConfig::cmocka PkgConfig::jansson m)
+  if(TPCL_SANITIZE MATCHES address)
+    target_sources(${exe} PRIVATE ${PROJECT_SOURCE_DIR}/tests/lint/keep_loaded.c)
+  endif()
   if(NOT arg_RANKS)
     add_test(NAME ${layer}.${name} COMMAND ${exe})
     set_tests_properties(${layer}.${name} PROPERTIES LABELS "${layer}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77
