@@ -4,6 +4,9 @@
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
+#include <tpcl/version.h>
+
+#include "build_info.h"
 
 enum { CELL = 1024 };
 
@@ -67,7 +70,7 @@ void bench_shape_text(const struct bench_case *c, const long *shape, char *out, 
 
 void bench_version_print(void)
 {
-    printf("tpcl-bench %s (commit %s), columns version %d\n", TPCL_BENCH_VERSION, TPCL_BENCH_COMMIT,
+    printf("tpcl-bench %s (commit %s), columns version %d\n", tpcl_version_string(), BUILD_COMMIT,
            BENCH_SCHEMA);
 }
 
@@ -105,7 +108,7 @@ void bench_output_begin(const struct bench_output *o)
     const tpcl_device_info *d = &o->env->dev->info;
     if (o->format == BENCH_JSONL) return; /* every line says it all */
     fprintf(o->to, "# tpcl-bench %d  device=%s  driver=%s %s  git=%s  ranks=%d\n", BENCH_SCHEMA,
-            d->name, d->platform, d->driver, TPCL_BENCH_COMMIT, o->env->size);
+            d->name, d->platform, d->driver, BUILD_COMMIT, o->env->size);
     for (int i = 0; i < COLUMNS; i++)
         if (o->format == BENCH_CSV)
             fprintf(o->to, "%s%s", i ? "," : "", columns[i].name);
@@ -186,7 +189,7 @@ static void put_context(const struct bench_output *o)
     fputs(",\"driver\":", o->to);
     put_json(o->to, driver);
     fputs(",\"git\":", o->to);
-    put_json(o->to, TPCL_BENCH_COMMIT);
+    put_json(o->to, BUILD_COMMIT);
     putc('}', o->to);
 }
 

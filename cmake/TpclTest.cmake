@@ -14,7 +14,7 @@ function(tpcl_add_test path)
     TPCL_GOLDEN_DIR="${PROJECT_SOURCE_DIR}/tests/golden"
     TPCL_MODEL_DIR="${PROJECT_SOURCE_DIR}/models")
   target_link_libraries(${exe} PRIVATE ${arg_LINK} tpcl_model tpcl OpenCL::OpenCL tpcl_warnings
-    PkgConfig::cmocka PkgConfig::jansson m)
+    PkgConfig::cmocka PkgConfig::tpcl_jansson m)
   if(TPCL_SANITIZE MATCHES address)
     target_sources(${exe} PRIVATE ${PROJECT_SOURCE_DIR}/tests/lint/keep_loaded.c)
   endif()

@@ -3,8 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tpcl/version.h>
+
+#include "build_info.h"
 #include "commands.h"
-#include "version.h"
 
 static const struct {
     const char *arguments, *what, *more, *examples;
@@ -147,8 +149,8 @@ void version_print(void)
     mpi[strcspn(mpi, "\n")] = '\0';
     for (char *c = mpi; *c; c++)
         if (*c == '\t') *c = ' ';
-    printf("tpcl %s (commit %s)\n", TPCL_VERSION, TPCL_COMMIT);
-    printf("OpenCL headers %s, used as 1.2\n", TPCL_OPENCL_HEADERS);
-    printf("CLBlast %s\n", *TPCL_CLBLAST_VERSION ? TPCL_CLBLAST_VERSION : "of unknown version");
+    printf("tpcl %s (commit %s)\n", tpcl_version_string(), BUILD_COMMIT);
+    printf("OpenCL headers %s, used as 1.2\n", BUILD_OPENCL_HEADERS);
+    printf("CLBlast %s\n", *BUILD_CLBLAST ? BUILD_CLBLAST : "of unknown version");
     printf("MPI: %s\n", mpi);
 }

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+#include <tpcl/version.h>
 
 #include "launch.h"
 #include "report.h"
 #include "signals.h"
-#include "version.h"
 
 enum { DEFAULT_CONTEXT = 4096 };
 
@@ -32,7 +32,7 @@ static int compare_command_lines(struct session *s)
         {"--ignore-eos", ""},
     };
     const size_t room = sizeof terms[0].value;
-    snprintf(terms[0].value, room, "%s", TPCL_VERSION);
+    snprintf(terms[0].value, room, "%s", tpcl_version_string());
     snprintf(terms[1].value, room, "%s", verb_name(o->verb));
     snprintf(terms[2].value, room, "%" PRId64, o->n_predict);
     snprintf(terms[3].value, room, "%.9g", o->temp);

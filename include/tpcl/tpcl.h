@@ -14,6 +14,7 @@
 #include <tpcl/shard.h>
 #include <tpcl/status.h>
 #include <tpcl/tensor.h>
+#include <tpcl/version.h>
 #include <tpcl/vocab.h>
 
 #endif

@@ -33,7 +33,7 @@ expect "load_and_generate on two ranks" "$two" "$one"
 pc=$(dirname "$(find "$work/moved" -name tpcl-model.pc)")
 # shellcheck disable=SC2046 # flags
 cc "$source/examples/load_and_generate.c" -o "$work/by_pkg_config" \
-    $(PKG_CONFIG_PATH=$pc pkg-config --cflags --libs --static tpcl-model)
+    $(PKG_CONFIG_PATH=$pc pkg-config --cflags --libs tpcl-model)
 expect "load_and_generate by pkg-config" \
     "$("$work/by_pkg_config" "$source/tests/golden/tiny-qwen3" 1 2 3)" "$one"
 
