@@ -4,7 +4,8 @@
 # What Debian asks of a package besides (copyright, changelog) is installed only into packages.
 set(package_release 1)
 string(TIMESTAMP package_date "%a, %d %b %Y %H:%M:%S +0000" UTC) # honours SOURCE_DATE_EPOCH
-set(package_maintainer "The tpcl authors <tpcl@localhost>")
+set(TPCL_PACKAGE_MAINTAINER "The tpcl authors <tpcl@example.org>" CACHE STRING
+  "Maintainer of the Debian packages: whoever builds them for others puts a real address here")
 configure_file(cmake/debian/changelog.in debian/changelog @ONLY)
 find_program(TPCL_GZIP gzip)
 mark_as_advanced(TPCL_GZIP)
@@ -32,12 +33,12 @@ endforeach()
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME tpcl)
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "") # each package has its own
 set(CPACK_PACKAGE_VENDOR "The tpcl authors")
-set(CPACK_PACKAGE_CONTACT "${package_maintainer}")
+set(CPACK_PACKAGE_CONTACT "${TPCL_PACKAGE_MAINTAINER}")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_PACKAGE_DIRECTORY ${PROJECT_BINARY_DIR}/packages)
-set(CPACK_STRIP_FILES ON)
-set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/debian/StripArchives.cmake)
+set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/debian/Strip.cmake)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
   OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 set(CPACK_COMPONENTS_ALL devel)
@@ -57,12 +58,12 @@ libpcre2-dev, libutf8proc-dev, ocl-icd-opencl-dev | opencl-dev, pkgconf | pkg-co
 set(CPACK_DEBIAN_DEVEL_PACKAGE_RECOMMENDS "mpich")
 set(CPACK_DEBIAN_DEVEL_PACKAGE_SUGGESTS "cmake, pocl-opencl-icd | opencl-icd, tpcl")
 set(CPACK_DEBIAN_DEVEL_DESCRIPTION "tensor-parallel transformer layers on OpenCL and MPI (development)
- Layers of a decoder model split over devices of any vendor, one MPI rank each:
- linear layers split by rows and by columns, vocabulary-parallel embedding and
- LM head, attention with a paged key/value cache.
- .
- This package has the static libraries, headers, the CMake package, pkg-config
- files, documents and examples.")
+Layers of a decoder model split over devices of any vendor, one MPI rank each:
+linear layers split by rows and by columns, vocabulary-parallel embedding and
+LM head, attention with a paged key/value cache.
+.
+This package has the static libraries, headers, the CMake package, pkg-config
+files, documents and examples.")
 
 set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME tpcl)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION science)
@@ -70,7 +71,7 @@ set(CPACK_DEBIAN_TOOLS_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "mpich")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_RECOMMENDS "pocl-opencl-icd | opencl-icd")
 set(CPACK_DEBIAN_TOOLS_DESCRIPTION "run one language model on several OpenCL devices
- tpcl runs Llama, Qwen2 and Qwen3 models from GGUF and safetensors files over
- any number of MPI ranks, each with an OpenCL device of its own. tpcl-bench
- measures single operations beside a named peer.")
+tpcl runs Llama, Qwen2 and Qwen3 models from GGUF and safetensors files over
+any number of MPI ranks, each with an OpenCL device of its own. tpcl-bench
+measures single operations beside a named peer.")
 include(CPack)

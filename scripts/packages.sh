@@ -28,6 +28,9 @@ packages_build="
 # shellcheck disable=SC2034
 # The tests besides.
 packages_test="
+    dpkg-dev
+    file
+    g++
     libcmocka-dev
     mesa-opencl-icd
     oclgrind
