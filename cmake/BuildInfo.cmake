@@ -4,7 +4,7 @@
 if(CMAKE_SCRIPT_MODE_FILE)
   cmake_minimum_required(VERSION 3.25)
   set(commit "unknown")
-  if(GIT)
+  if(GIT AND EXISTS "${SOURCE}/.git") # not a folder in the repository of something else
     execute_process(COMMAND ${GIT} describe --always --dirty --abbrev=12 --exclude=*
       WORKING_DIRECTORY ${SOURCE} OUTPUT_VARIABLE said RESULT_VARIABLE failed
       OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)

@@ -1,6 +1,8 @@
-/* A model over the ranks of MPI_COMM_WORLD: ids in, ids out.
+/* A whole model from its file, over the ranks of MPI_COMM_WORLD: ids in, 16 ids out.
  *
  *     mpiexec -n 2 ./load_and_generate MODEL ID...
+ *
+ * MODEL is a GGUF file, or a folder with config.json and safetensors.
  */
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
@@ -33,23 +35,39 @@ static tpcl_status run(tpcl_group *group, const char *path, const int32_t *ids, 
     return status;
 }
 
+/* The ids of the command line; the same on all ranks, so that all of them refuse it. */
+static int read_ids(char **words, int n, int32_t *ids)
+{
+    for (int i = 0; i < n; i++) {
+        char *end = NULL;
+        const long id = strtol(words[i], &end, 10);
+        if (end == words[i] || *end != '\0' || id < 0 || id > INT32_MAX) return -1;
+        ids[i] = (int32_t)id;
+    }
+    return n;
+}
+
 int main(int argc, char **argv)
 {
     enum { MOST = 256 };
     int32_t ids[MOST];
-    int n = 0;
     tpcl_group *group = NULL;
-
     int provided = 0;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
-    for (int i = 2; i < argc && n < MOST; i++) ids[n++] = (int32_t)strtol(argv[i], NULL, 10);
+    const int n = argc > 2 && argc - 2 <= MOST ? read_ids(argv + 2, argc - 2, ids) : -1;
+    if (n < 0) {
+        fprintf(stderr, "usage: load_and_generate MODEL ID... (1 to %d numbers)\n", MOST);
+        MPI_Finalize();
+        return 2;
+    }
     tpcl_status status = tpcl_group_create(MPI_COMM_WORLD, NULL, &group);
-    if (status == TPCL_OK) status = run(group, argc > 1 ? argv[1] : "", ids, n);
-    if (status != TPCL_OK) {
+    if (status == TPCL_OK) status = run(group, argv[1], ids, n);
+    /* The rank that failed says why and ends the job; the others wait for that in MPI_Finalize. */
+    if (status != TPCL_OK && status != TPCL_ERR_PEER) {
         fprintf(stderr, "load_and_generate: %s\n", tpcl_last_error());
-        MPI_Abort(MPI_COMM_WORLD, 70);
+        MPI_Abort(MPI_COMM_WORLD, 1);
     }
     tpcl_group_destroy(&group);
     MPI_Finalize();
-    return 0;
+    return status == TPCL_OK ? 0 : 1;
 }

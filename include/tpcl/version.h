@@ -7,13 +7,15 @@
 extern "C" {
 #endif
 
-/* The one place where the version is written; CMakeLists.txt reads these three lines. */
+/* The one place where the version is written; CMakeLists.txt reads these three lines. A new patch
+ * number keeps programs compiling and their results; while the major number is 0, a new minor
+ * number may change the interface, as CHANGELOG.md then says. find_package(tpcl 0.2) takes any
+ * 0.2.x. */
 #define TPCL_VERSION_MAJOR 0
 #define TPCL_VERSION_MINOR 2
 #define TPCL_VERSION_PATCH 0
 
-/** Version as one number for a version of three: `#if TPCL_VERSION >= TPCL_VERSION_NUMBER(0, 2,
- * 0)`. */
+/** A version as one number: `#if TPCL_VERSION >= TPCL_VERSION_NUMBER(0, 2, 0)`. */
 #define TPCL_VERSION_NUMBER(major, minor, patch) ((major)*1000000 + (minor)*1000 + (patch))
 /** The version of these headers, to compare with TPCL_VERSION_NUMBER(). */
 #define TPCL_VERSION TPCL_VERSION_NUMBER(TPCL_VERSION_MAJOR, TPCL_VERSION_MINOR, TPCL_VERSION_PATCH)

@@ -3,6 +3,7 @@
 # consumer.sh BUILD SOURCE: installs BUILD to a prefix, moves that, and uses it as others do: with
 # CMake and pkg-config, from C and C++, layers alone and whole models; then the examples, whose
 # output is in examples/README.md.
+# shellcheck source=tests/consumer/lib.sh
 . "$(dirname -- "$0")/lib.sh"
 build=$1
 source=$2
@@ -79,4 +80,12 @@ quiet cmake -G Ninja -S "$source/examples" -B "$work/examples" -DCMAKE_PREFIX_PA
 quiet cmake --build "$work/examples"
 ln -s "$source/tests/golden/tiny-qwen3" "$work/examples/tiny-qwen3"
 python3 "$(dirname -- "$0")/readme.py" "$source/examples/README.md" "$work/examples"
+
+# A failure is a message that names its cause and an exit status, on all ranks and in time.
+if timeout 60 mpiexec -n 2 "$work/examples/load_and_generate" "$work/no-model" 1 > "$work/log" 2>&1; then
+    fail "load_and_generate opened a model that is not there"
+elif [ $? -eq 124 ] || ! grep -q "^load_and_generate: .*$work/no-model" "$work/log"; then
+    cat "$work/log"
+    fail "load_and_generate did not name the file that is not there"
+fi
 echo "the installed package works"

@@ -3,6 +3,7 @@
 # deb.sh BUILD SOURCE: makes the Debian packages of BUILD, checks what is in them, and uses an
 # unpacked libtpcl-dev by CMake and by pkg-config.
 command -v dpkg-deb > /dev/null || { echo "no dpkg-deb here: skipped"; exit 77; }
+# shellcheck source=tests/consumer/lib.sh
 . "$(dirname -- "$0")/lib.sh"
 build=$1
 source=$2

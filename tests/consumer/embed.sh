@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # embed.sh SOURCE: tpcl as a folder of another CMake project: it links, and nothing of tpcl's tests,
 # tools, flags or install rules comes along (tests/consumer/app/CMakeLists.txt checks the flags).
+# shellcheck source=tests/consumer/lib.sh
 . "$(dirname -- "$0")/lib.sh"
 source=$1
 version=$(header_version "$source/include/tpcl")
@@ -17,9 +18,7 @@ quiet cmake --install "$work/folder" --prefix "$work/prefix"
 
 # Without the model: neither its target nor its libraries.
 mkdir "$work/none"
-for name in libxxhash; do
-    cp "$(pkg-config --variable=pcfiledir $name)/$name.pc" "$work/none"
-done
+cp "$(pkg-config --variable=pcfiledir libxxhash)/libxxhash.pc" "$work/none"
 PKG_CONFIG_LIBDIR=$work/none quiet configure_app fetch -DFROM=fetch -DUSES=layers \
     "-DTPCL_SOURCE=$source" -DTPCL_BUILD_MODEL=OFF
 quiet cmake --build "$work/fetch"
