@@ -15,11 +15,13 @@ if(TPCL_BUILD_MODEL)
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT devel)
   install(EXPORT tpclModelTargets NAMESPACE tpcl:: DESTINATION ${package_dir} COMPONENT devel)
 endif()
+include(tpclMpi)
+tpcl_mpi_name(mpi_name ${MPI_C_INCLUDE_DIRS})
 configure_package_config_file(cmake/tpclConfig.cmake.in tpclConfig.cmake
   INSTALL_DESTINATION ${package_dir} NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file(tpclConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/tpclConfig.cmake ${PROJECT_BINARY_DIR}/tpclConfigVersion.cmake
-  DESTINATION ${package_dir} COMPONENT devel)
+  cmake/tpclMpi.cmake DESTINATION ${package_dir} COMPONENT devel)
 
 # Documents lie as they do in the repository, so that their links hold.
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE NOTICE

@@ -51,11 +51,18 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_RELEASE ${package_release})
 set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
 
+set(package_mpi mpich)
+set(package_mpi_dev libmpich-dev)
+if(mpi_name STREQUAL "Open MPI")
+  set(package_mpi openmpi-bin)
+  set(package_mpi_dev libopenmpi-dev)
+endif()
+
 set(CPACK_DEBIAN_DEVEL_PACKAGE_NAME libtpcl-dev)
 set(CPACK_DEBIAN_DEVEL_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_DEVEL_PACKAGE_DEPENDS "libclblast-dev, libjansson-dev, libmpich-dev, \
+set(CPACK_DEBIAN_DEVEL_PACKAGE_DEPENDS "libclblast-dev, libjansson-dev, ${package_mpi_dev}, \
 libpcre2-dev, libutf8proc-dev, ocl-icd-opencl-dev | opencl-dev, pkgconf | pkg-config")
-set(CPACK_DEBIAN_DEVEL_PACKAGE_RECOMMENDS "mpich")
+set(CPACK_DEBIAN_DEVEL_PACKAGE_RECOMMENDS ${package_mpi})
 set(CPACK_DEBIAN_DEVEL_PACKAGE_SUGGESTS "cmake, pocl-opencl-icd | opencl-icd, tpcl")
 set(CPACK_DEBIAN_DEVEL_DESCRIPTION "tensor-parallel transformer layers on OpenCL and MPI (development)
 Layers of a decoder model split over devices of any vendor, one MPI rank each:
@@ -68,7 +75,7 @@ files, documents and examples.")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME tpcl)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "mpich")
+set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS ${package_mpi})
 set(CPACK_DEBIAN_TOOLS_PACKAGE_RECOMMENDS "pocl-opencl-icd | opencl-icd")
 set(CPACK_DEBIAN_TOOLS_DESCRIPTION "run one language model on several OpenCL devices
 tpcl runs Llama, Qwen2 and Qwen3 models from GGUF and safetensors files over

@@ -37,6 +37,15 @@ quiet configure_app cxx $package -DUSES=layers -DLANGUAGE=CXX
 quiet cmake --build "$work/cxx"
 expect "layers by CMake in C++" "$("$work/cxx/uses_layers")" "$version 1"
 
+# A tpcl built with another MPI than the one that is found is refused: their headers differ.
+cp -r "$prefix" "$work/foreign"
+config=$(find "$work/foreign" -name tpclConfig.cmake)
+sed -i 's/"MPICH"/"Open MPI"/; t; s/"Open MPI"/"MPICH"/' "$config"
+configure_app foreign -DFROM=package "-DCMAKE_PREFIX_PATH=$work/foreign" -DUSES=any &&
+    fail "two MPIs were mixed"
+grep -q "tpcl was built with .* but find_package(MPI) found" "$work/log" ||
+    { cat "$work/log"; fail "no word of the two MPIs"; }
+
 # The layers alone need nothing of the model's libraries, at configure, compile and link.
 mkdir "$work/none"
 # shellcheck disable=SC2086
