@@ -66,7 +66,7 @@ done:
 static tpcl_status run(struct bench_run *r)
 {
     struct state *s = r->state;
-    return tpi_rmsnorm(s->x, NULL, s->w, s->y, (int)r->shape[TOKENS], (int)r->shape[HIDDEN], eps);
+    return tpcl_rmsnorm(s->x, NULL, s->w, s->y, (int)r->shape[TOKENS], (int)r->shape[HIDDEN], eps);
 }
 
 static tpcl_status check(struct bench_run *r, double *max_err)

@@ -12,7 +12,7 @@
  * Build      panel.clh's macros
  * Numerics   exact: the stored value widened
  * Needs      OpenCL C 1.2, no extensions, no local memory
- * Reference  tpcl_ref_embed() in lib/ops/embed.c
+ * Reference  tpcl_ref_embed() in lib/ops/reference.c
  */
 #include "panel.clh"
 

@@ -20,7 +20,7 @@
  * Numerics   f32 accumulation, k ascending; a row's result depends on the kernel, not on its
  *            neighbours
  * Needs      OpenCL C 1.2, no extensions, no local memory
- * Reference  tpcl_ref_linear() in lib/ops/linear.c
+ * Reference  tpcl_ref_linear() in lib/ops/reference.c
  */
 #include "panel.clh"
 

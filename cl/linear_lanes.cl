@@ -14,7 +14,7 @@
  *            -DSLICES=<n>   (required)
  * Numerics   f32; each slice k ascending, slices added 0, 1, 2, ...: bitwise stable for one SLICES
  * Needs      OpenCL C 1.2, no extensions, no sub-groups
- * Reference  tpcl_ref_linear() in lib/ops/linear.c
+ * Reference  tpcl_ref_linear() in lib/ops/reference.c
  */
 #include "panel.clh"
 

@@ -12,7 +12,7 @@
  *            block of 32 after summing it, total += d * (sum x q) + m * (sum x); even and odd apart.
  *            The same for every NP.
  * Needs      OpenCL C 1.2, no extensions, no local memory
- * Reference  tpcl_ref_linear() in lib/ops/linear.c
+ * Reference  tpcl_ref_linear() in lib/ops/reference.c
  */
 #include "panel.clh"
 

@@ -14,7 +14,7 @@
  * Build      -DWG=<n>   work-group size, a power of two in 1..1024 (required)
  * Numerics   f32 accumulation in a fixed order: bitwise stable for one WG
  * Needs      OpenCL C 1.2, no extensions
- * Reference  tpcl_ref_rmsnorm() in lib/ops/rmsnorm.c
+ * Reference  tpcl_ref_rmsnorm() in lib/ops/reference.c
  */
 #ifndef WG
 #error "WG (work-group size) must be given with -DWG=<n>"

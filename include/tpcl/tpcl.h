@@ -10,6 +10,7 @@
 #include <tpcl/group.h>
 #include <tpcl/linear.h>
 #include <tpcl/log.h>
+#include <tpcl/ops.h>
 #include <tpcl/reference.h>
 #include <tpcl/shard.h>
 #include <tpcl/status.h>

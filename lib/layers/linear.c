@@ -161,7 +161,7 @@ tpcl_status tpcl_linear_forward(tpcl_linear *l, const tpcl_tensor *x, tpcl_tenso
     if (!l->reduce) return tpi_linear(l->weight, x, l->bias, y, tokens);
     tpcl_status status = tpi_linear(l->weight, x, NULL, y, tokens);
     status = tpi_reduce(l->group, status, y, (size_t)tokens * (size_t)l->weight->n);
-    if (status == TPCL_OK && l->bias) status = tpi_add_bias(y, l->bias, tokens, l->weight->n);
+    if (status == TPCL_OK && l->bias) status = tpcl_add_bias(y, l->bias, tokens, l->weight->n);
     return status;
 }
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
-
 #include "layers/group.h"
-#include "ops/weight.h"
+#include "ops/ops.h"
 
 /* One chunk: device -> the window's slot -> sum -> device. The write need not be waited for: the
  * queue is in order, and `staging` is next written after the next blocking read. */
@@ -37,22 +35,6 @@ done:
 tpcl_status tpi_vector_create(tpcl_group *g, const tpcl_host_tensor *tensor, int64_t begin,
                               int64_t end, tpcl_tensor **out)
 {
-    tpcl_status status = TPCL_OK;
-    const int64_t n = end - begin;
-    float *values = NULL;
     *out = NULL;
-    TPI_REQUIRE(tensor->ndim == 1 && begin >= 0 && begin <= end && end <= tensor->shape[0],
-                TPCL_ERR_SHAPE, "%s: %d dimensions of %lld, elements %lld..%lld wanted",
-                tensor->name, tensor->ndim, (long long)tensor->shape[0], (long long)begin,
-                (long long)end);
-    values = malloc((size_t)n * sizeof *values + 1);
-    TPI_REQUIRE(values, TPCL_ERR_NOMEM, "%s: %lld values", tensor->name, (long long)n);
-    const tpi_part part = {tensor, 0, 1, begin, end};
-    TPI_TRY(tpi_part_read_f32(&part, 0, values));
-    TPI_TRY(tpcl_tensor_create(g->dev, TPCL_F32, 1, &n, out));
-    TPI_TRY(tpcl_tensor_write(*out, values, (size_t)n));
-done:
-    if (status != TPCL_OK) tpcl_tensor_destroy(out);
-    free(values);
-    return status;
+    return tpi_vector_range(g->dev, tensor, begin, end, out);
 }

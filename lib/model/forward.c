@@ -6,7 +6,7 @@ static tpcl_status attention_half(tpcl_model *m, int index, const tpcl_tensor *a
     tpcl_status status = TPCL_OK;
     const tpi_layer *l = &m->layers[index];
     const int tokens = tpcl_batch_tokens(m->batch), dim = m->config.hidden;
-    TPI_TRY(tpi_rmsnorm(m->h, add, l->attn_norm, m->x, tokens, dim, m->config.norm_eps));
+    TPI_TRY(tpcl_rmsnorm(m->h, add, l->attn_norm, m->x, tokens, dim, m->config.norm_eps));
     TPI_TRY(tpcl_linear_forward(l->qkv, m->x, m->qkv, tokens));
     TPI_TRY(tpcl_attention_forward(l->attention, index, m->qkv, m->batch, m->cache, m->attention));
     TPI_TRY(tpcl_linear_forward(l->o, m->attention, m->y, tokens));
@@ -19,9 +19,9 @@ static tpcl_status mlp_half(tpcl_model *m, int index)
     tpcl_status status = TPCL_OK;
     const tpi_layer *l = &m->layers[index];
     const int tokens = tpcl_batch_tokens(m->batch), dim = m->config.hidden;
-    TPI_TRY(tpi_rmsnorm(m->h, m->y, l->ffn_norm, m->x, tokens, dim, m->config.norm_eps));
+    TPI_TRY(tpcl_rmsnorm(m->h, m->y, l->ffn_norm, m->x, tokens, dim, m->config.norm_eps));
     TPI_TRY(tpcl_linear_forward(l->gate_up, m->x, m->gate_up, tokens));
-    TPI_TRY(tpi_swiglu(m->gate_up, m->act, tokens, l->inter));
+    TPI_TRY(tpcl_swiglu(m->gate_up, m->act, tokens, l->inter));
     TPI_TRY(tpcl_linear_forward(l->down, m->act, m->y, tokens));
 done:
     return status;
@@ -41,7 +41,7 @@ static tpcl_status pass(tpcl_model *m, bool every_layer)
         add = m->y;
     }
     TPI_TRY(
-        tpi_rmsnorm(m->h, add, m->out_norm, m->x, tokens, m->config.hidden, m->config.norm_eps));
+        tpcl_rmsnorm(m->h, add, m->out_norm, m->x, tokens, m->config.hidden, m->config.norm_eps));
 done:
     return status;
 }

@@ -29,7 +29,10 @@ static tpcl_status norm_create(loader *l, tpcl_weight_role role, int layer, tpcl
     tpcl_status status = TPCL_OK;
     tpcl_host_tensor t;
     TPI_TRY(tpcl_checkpoint_weight(l->ck, role, layer, &t));
-    TPI_TRY(tpi_vector_create(l->m->group, &t, 0, l->m->config.hidden, out));
+    TPI_REQUIRE(t.shape[0] == l->m->config.hidden, TPCL_ERR_SHAPE,
+                "%s: %lld elements, the model is %d wide", t.name, (long long)t.shape[0],
+                l->m->config.hidden);
+    TPI_TRY(tpcl_vector_create(l->m->group->dev, &t, out));
     l->m->share.weight_bytes += (*out)->bytes;
 done:
     return status;

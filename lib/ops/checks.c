@@ -14,6 +14,30 @@ done:
     return status;
 }
 
+/* An operand without elements has no buffer, and touches nothing. */
+static bool overlap(const tpi_operand *a, const tpi_operand *b)
+{
+    return a->tensor->mem && a->tensor->mem == b->tensor->mem;
+}
+
+tpcl_status tpi_need_all(const tpi_operand *o, int n)
+{
+    tpcl_status status = TPCL_OK;
+    for (int i = 0; i < n; i++) {
+        TPI_TRY(tpi_need(o[i].what, o[i].tensor, o[i].rows, o[i].columns));
+        TPI_REQUIRE(o[i].tensor->dtype == TPCL_F32, TPCL_ERR_ARG, "%s: dtype %s, need F32",
+                    o[i].what, tpcl_dtype_name(o[i].tensor->dtype));
+        TPI_REQUIRE(o[i].tensor->dev == o[0].tensor->dev, TPCL_ERR_ARG,
+                    "%s is a tensor of another device than %s", o[i].what, o[0].what);
+    }
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < i; j++)
+            TPI_REQUIRE(!(o[i].written || o[j].written) || !overlap(&o[i], &o[j]), TPCL_ERR_ARG,
+                        "%s overlaps %s: give it a tensor of its own", o[i].what, o[j].what);
+done:
+    return status;
+}
+
 size_t tpi_workgroup(const tpcl_device *dev)
 {
     size_t wg = 64;

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <math.h>
-
 #include "ops/checks.h"
 #include "ops/ops.h"
 
@@ -18,12 +16,14 @@ static tpcl_status get(tpi_launch *l, const char *name)
     return tpi_kernel_get(l->dev, "elementwise", "-cl-std=CL1.2", name, &l->kernel);
 }
 
-tpcl_status tpi_swiglu(const tpcl_tensor *x, tpcl_tensor *y, int tokens, int inter)
+tpcl_status tpcl_swiglu(const tpcl_tensor *x, tpcl_tensor *y, int tokens, int inter)
 {
     tpcl_status status = TPCL_OK;
-    tpi_launch l = {.dev = y->dev};
-    TPI_TRY(tpi_need("swiglu x", x, tokens, 2 * (int64_t)inter));
-    TPI_TRY(tpi_need("swiglu y", y, tokens, inter));
+    tpi_launch l = {0};
+    const tpi_operand operands[] = {{"swiglu x", x, tokens, 2 * (int64_t)inter, false},
+                                    {"swiglu y", y, tokens, inter, true}};
+    TPI_TRY(tpi_need_all(operands, 2));
+    l.dev = y->dev;
     TPI_TRY(get(&l, "swiglu"));
     tpi_arg_mem(&l, x->mem);
     tpi_arg_mem(&l, y->mem);
@@ -33,22 +33,58 @@ done:
     return status;
 }
 
-void tpcl_ref_swiglu(const float *x, float *y, int tokens, int inter)
-{
-    for (int t = 0; t < tokens; t++) {
-        const float *gate = x + (size_t)t * 2 * (size_t)inter, *up = gate + inter;
-        for (int i = 0; i < inter; i++)
-            y[(size_t)t * (size_t)inter + (size_t)i] =
-                (float)(gate[i] / (1.0 + exp(-gate[i])) * up[i]);
-    }
-}
-
-tpcl_status tpi_add_bias(tpcl_tensor *y, const tpcl_tensor *bias, int tokens, int dim)
+/* kernel(x, y, elements), after the operands were checked. */
+static tpcl_status map(const char *kernel, const tpcl_tensor *x, tpcl_tensor *y, size_t elements)
 {
     tpcl_status status = TPCL_OK;
     tpi_launch l = {.dev = y->dev};
-    TPI_TRY(tpi_need("add_bias y", y, tokens, dim));
-    TPI_TRY(tpi_need("add_bias bias", bias, 1, dim));
+    TPI_TRY(get(&l, kernel));
+    tpi_arg_mem(&l, x->mem);
+    tpi_arg_mem(&l, y->mem);
+    tpi_arg_ulong(&l, elements);
+    TPI_TRY(run(&l, (int64_t)elements, 1, kernel));
+done:
+    return status;
+}
+
+/* A count that no tensor has, so that the check names it, where a cast would turn it negative. */
+static int64_t count(size_t elements)
+{
+    return elements < INT64_MAX ? (int64_t)elements : INT64_MAX;
+}
+
+tpcl_status tpcl_silu(const tpcl_tensor *x, tpcl_tensor *y, size_t elements)
+{
+    const tpi_operand operands[] = {{"silu y", y, 1, count(elements), true},
+                                    {"silu x", x, 1, count(elements), false}};
+    const tpcl_status status = tpi_need_all(operands, x && x == y ? 1 : 2);
+    return status == TPCL_OK ? map("silu", x, y, elements) : status;
+}
+
+tpcl_status tpcl_gelu(const tpcl_tensor *x, tpcl_tensor *y, size_t elements)
+{
+    const tpi_operand operands[] = {{"gelu y", y, 1, count(elements), true},
+                                    {"gelu x", x, 1, count(elements), false}};
+    const tpcl_status status = tpi_need_all(operands, x && x == y ? 1 : 2);
+    return status == TPCL_OK ? map("gelu", x, y, elements) : status;
+}
+
+tpcl_status tpcl_add(tpcl_tensor *y, const tpcl_tensor *x, size_t elements)
+{
+    const tpi_operand operands[] = {{"add y", y, 1, count(elements), true},
+                                    {"add x", x, 1, count(elements), false}};
+    const tpcl_status status = tpi_need_all(operands, 2);
+    return status == TPCL_OK ? map("add", x, y, elements) : status;
+}
+
+tpcl_status tpcl_add_bias(tpcl_tensor *y, const tpcl_tensor *bias, int tokens, int dim)
+{
+    tpcl_status status = TPCL_OK;
+    tpi_launch l = {0};
+    const tpi_operand operands[] = {{"add_bias y", y, tokens, dim, true},
+                                    {"add_bias bias", bias, 1, dim, false}};
+    TPI_TRY(tpi_need_all(operands, 2));
+    l.dev = y->dev;
     TPI_TRY(get(&l, "add_bias"));
     tpi_arg_mem(&l, y->mem);
     tpi_arg_mem(&l, bias->mem);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
-#include <string.h>
 
 #include "ops/checks.h"
 #include "ops/ops.h"
@@ -30,17 +29,4 @@ tpcl_status tpi_embed(const tpi_weight *w, const tpcl_tensor *ids, tpcl_tensor *
     TPI_TRY(tpi_launch_run(&l, 2, global, local, "embed"));
 done:
     return status;
-}
-
-void tpcl_ref_embed(const int32_t *ids, const float *w, float *y, int tokens, int k, int v0,
-                   int rows)
-{
-    for (int t = 0; t < tokens; t++) {
-        const int row = ids[t] - v0;
-        float *to = y + (size_t)t * (size_t)k;
-        if (row >= 0 && row < rows)
-            memcpy(to, w + (size_t)row * (size_t)k, (size_t)k * sizeof *to);
-        else
-            memset(to, 0, (size_t)k * sizeof *to);
-    }
 }

@@ -130,21 +130,7 @@ tpcl_status tpi_linear(const tpi_weight *w, const tpcl_tensor *x, const tpcl_ten
         TPI_TRY(run_vector(w, x, bias, y, tokens));
     else
         TPI_TRY(run_lanes(w, x, bias, y, tokens));
-    if (bias && (blas || w->k == 0)) TPI_TRY(tpi_add_bias(y, bias, tokens, w->n));
+    if (bias && (blas || w->k == 0)) TPI_TRY(tpcl_add_bias(y, bias, tokens, w->n));
 done:
     return status;
-}
-
-void tpcl_ref_linear(const float *x, const float *w, const float *bias, float *y, int tokens, int n,
-                    int k)
-{
-    for (int t = 0; t < tokens; t++) {
-        for (int o = 0; o < n; o++) {
-            double sum = bias ? bias[o] : 0.0;
-            for (int i = 0; i < k; i++)
-                sum += (double)x[(size_t)t * (size_t)k + (size_t)i] *
-                       w[(size_t)o * (size_t)k + (size_t)i];
-            y[(size_t)t * (size_t)n + (size_t)o] = (float)sum;
-        }
-    }
 }

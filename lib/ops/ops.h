@@ -1,11 +1,13 @@
-/* Single-device operations: checks and launch; each has its reference in tpcl/reference.h.
- * They enqueue on the device's in-order queue and never block or allocate (create calls do).
- * Sizes in elements, row-major, f32 unless stated. Errors: TPCL_ERR_SHAPE, TPCL_ERR_DEVICE. */
+/* Single-device operations beside those of tpcl/ops.h: checks and launch; each has its reference in
+ * tpcl/reference.h. They enqueue on the device's in-order queue and never block or allocate (create
+ * calls do). Sizes in elements, row-major, f32 unless stated. Errors: TPCL_ERR_SHAPE,
+ * TPCL_ERR_DEVICE. */
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef TPI_OPS_OPS_H
 #define TPI_OPS_OPS_H
 
 #include <stdint.h>
+#include <tpcl/ops.h>
 #include <tpcl/reference.h>
 #include <tpcl/tensor.h>
 
@@ -18,10 +20,6 @@ tpcl_status tpi_linear(const tpi_weight *w, const tpcl_tensor *x, const tpcl_ten
 /* y [tokens, k] = rows ids[t] - v0 of the weight, zero rows where another rank owns the word. */
 tpcl_status tpi_embed(const tpi_weight *w, const tpcl_tensor *ids, tpcl_tensor *y, int tokens,
                       int v0);
-
-/* h += add (NULL = nothing); y = rmsnorm(h) * w. All [tokens, dim]. */
-tpcl_status tpi_rmsnorm(tpcl_tensor *h, const tpcl_tensor *add, const tpcl_tensor *w,
-                        tpcl_tensor *y, int tokens, int dim, float eps);
 
 /* A layer's cache on one rank, and how the head rows go in and out of it. */
 typedef struct tpi_kv_layer {
@@ -62,10 +60,10 @@ typedef struct tpi_attention_args {
 enum { TPI_ATTENTION_PAIRS = 4 };
 tpcl_status tpi_attention(const tpi_attention_args *a);
 
-/* y [tokens, inter] = silu(x[:, :inter]) * x[:, inter:]. */
-tpcl_status tpi_swiglu(const tpcl_tensor *x, tpcl_tensor *y, int tokens, int inter);
+/* Elements [begin, end) of a one-dimensional host tensor, as f32. */
+tpcl_status tpi_vector_range(tpcl_device *dev, const tpcl_host_tensor *tensor, int64_t begin,
+                             int64_t end, tpcl_tensor **out);
 
-tpcl_status tpi_add_bias(tpcl_tensor *y, const tpcl_tensor *bias, int tokens, int dim);
 /* Zeroes the first `elements` 4-byte elements. */
 tpcl_status tpi_fill_zero(tpcl_device *dev, cl_mem mem, uint64_t elements);
 

@@ -5,17 +5,34 @@
 #include "ops/checks.h"
 #include "ops/ops.h"
 
-tpcl_status tpi_rmsnorm(tpcl_tensor *h, const tpcl_tensor *add, const tpcl_tensor *w,
-                        tpcl_tensor *y, int tokens, int dim, float eps)
+static tpcl_status check(const tpcl_tensor *h, const tpcl_tensor *add, const tpcl_tensor *w,
+                         const tpcl_tensor *y, int tokens, int dim, float eps)
 {
     tpcl_status status = TPCL_OK;
-    tpi_launch l = {.dev = y->dev};
+    TPI_REQUIRE(dim >= 1, TPCL_ERR_ARG, "rmsnorm: dim %d, need 1 or more", dim);
+    TPI_REQUIRE(isfinite(eps) && eps >= 0.0f, TPCL_ERR_ARG,
+                "rmsnorm: eps %g, need a finite number >= 0", (double)eps);
+    const tpi_operand operands[] = {{"rmsnorm h", h, tokens, dim, add != NULL},
+                                    {"rmsnorm w", w, 1, dim, false},
+                                    {"rmsnorm y", y, tokens, dim, true},
+                                    {"rmsnorm add", add, tokens, dim, false}};
+    if (!add && h && h == y) { /* in place: y says all there is to say of it */
+        TPI_TRY(tpi_need_all(operands + 1, 2));
+        goto done;
+    }
+    TPI_TRY(tpi_need_all(operands, add ? 4 : 3));
+done:
+    return status;
+}
+
+tpcl_status tpcl_rmsnorm(tpcl_tensor *h, const tpcl_tensor *add, const tpcl_tensor *w,
+                         tpcl_tensor *y, int tokens, int dim, float eps)
+{
+    tpcl_status status = TPCL_OK;
+    tpi_launch l = {0};
     char options[64];
-    TPI_REQUIRE(dim >= 1 && eps >= 0.0f, TPCL_ERR_ARG, "rmsnorm: dim %d, eps %g", dim, (double)eps);
-    TPI_TRY(tpi_need("rmsnorm h", h, tokens, dim));
-    TPI_TRY(tpi_need("rmsnorm y", y, tokens, dim));
-    TPI_TRY(tpi_need("rmsnorm w", w, 1, dim));
-    if (add) TPI_TRY(tpi_need("rmsnorm add", add, tokens, dim));
+    TPI_TRY(check(h, add, w, y, tokens, dim, eps));
+    l.dev = y->dev;
     const size_t local = tpi_workgroup(y->dev), global = (size_t)tokens * local;
     snprintf(options, sizeof options, "-cl-std=CL1.2 -DWG=%zu", local);
     TPI_TRY(tpi_kernel_get(y->dev, "rmsnorm", options, "add_rmsnorm", &l.kernel));
@@ -29,19 +46,4 @@ tpcl_status tpi_rmsnorm(tpcl_tensor *h, const tpcl_tensor *add, const tpcl_tenso
     TPI_TRY(tpi_launch_run(&l, 1, &global, &local, "rmsnorm"));
 done:
     return status;
-}
-
-void tpcl_ref_rmsnorm(float *h, const float *add, const float *w, float *y, int tokens, int dim,
-                     float eps)
-{
-    for (int t = 0; t < tokens; t++) {
-        const size_t at = (size_t)t * (size_t)dim;
-        double sum = 0.0;
-        for (int i = 0; i < dim; i++) {
-            if (add) h[at + (size_t)i] += add[at + (size_t)i];
-            sum += (double)h[at + (size_t)i] * h[at + (size_t)i];
-        }
-        const double scale = 1.0 / sqrt(sum / dim + eps);
-        for (int i = 0; i < dim; i++) y[at + (size_t)i] = (float)(h[at + (size_t)i] * scale * w[i]);
-    }
 }

@@ -38,7 +38,7 @@ static void check(int tokens, int dim, bool residual)
     tpcl_tensor *dw = tensor_of(w, TPCL_F32, (size_t)dim), *dy = guarded_output(n);
 
     tpcl_ref_rmsnorm(h, residual ? add : NULL, w, want, tokens, dim, 1e-5f);
-    assert_ok(tpi_rmsnorm(dh, residual ? da : NULL, dw, dy, tokens, dim, 1e-5f));
+    assert_ok(tpcl_rmsnorm(dh, residual ? da : NULL, dw, dy, tokens, dim, 1e-5f));
     float *got = read_guarded(dy, n), *sum = malloc(n * sizeof *sum + 1);
     assert_close(got, want, n, RTOL, ATOL);
     assert_ok(tpcl_tensor_read(dh, sum, n));
@@ -85,11 +85,18 @@ static void works_in_place_on_zeros(void **state)
     tpcl_ref_rmsnorm(h, NULL, w, want, 2, DIM, 1e-6f);
     for (int i = 0; i < DIM; i++) assert_true(want[i] == 0.0f);
     tpcl_tensor *dh = tensor_of(h, TPCL_F32, 2 * DIM), *dw = tensor_of(w, TPCL_F32, DIM);
-    assert_ok(tpi_rmsnorm(dh, NULL, dw, dh, 2, DIM, 1e-6f));
+    assert_ok(tpcl_rmsnorm(dh, NULL, dw, dh, 2, DIM, 1e-6f));
     assert_ok(tpcl_tensor_read(dh, got, 2 * DIM));
     assert_close(got, want, 2 * DIM, RTOL, ATOL);
     tpcl_tensor_destroy(&dh);
     tpcl_tensor_destroy(&dw);
+}
+
+static void refuses(tpcl_status want, const char *message, tpcl_status got)
+{
+    assert_int_equal(got, want);
+    if (!strstr(tpcl_last_error(), message))
+        fail_msg("'%s' does not say '%s'", tpcl_last_error(), message);
 }
 
 static void rejects_what_does_not_fit(void **state)
@@ -98,18 +105,29 @@ static void rejects_what_does_not_fit(void **state)
     begin_case(0);
     tpcl_tensor *full = tensor_of(NULL, TPCL_F32, 32), *less = tensor_of(NULL, TPCL_F32, 31);
     tpcl_tensor *w = tensor_of(NULL, TPCL_F32, 16), *w_less = tensor_of(NULL, TPCL_F32, 15);
-    assert_int_equal(tpi_rmsnorm(less, NULL, w, full, 2, 16, 1e-5f), TPCL_ERR_SHAPE);
-    assert_int_equal(tpi_rmsnorm(full, less, w, full, 2, 16, 1e-5f), TPCL_ERR_SHAPE);
-    assert_int_equal(tpi_rmsnorm(full, NULL, w_less, full, 2, 16, 1e-5f), TPCL_ERR_SHAPE);
-    assert_non_null(strstr(tpcl_last_error(), "16"));
-    assert_int_equal(tpi_rmsnorm(full, NULL, w, less, 2, 16, 1e-5f), TPCL_ERR_SHAPE);
-    assert_int_equal(tpi_rmsnorm(full, NULL, w, full, 2, 0, 1e-5f), TPCL_ERR_ARG);
-    assert_int_equal(tpi_rmsnorm(full, NULL, w, full, 2, 16, -1e-5f), TPCL_ERR_ARG);
-    assert_int_equal(tpi_rmsnorm(full, NULL, w, full, 2, 16, NAN), TPCL_ERR_ARG);
-    tpcl_tensor_destroy(&full);
-    tpcl_tensor_destroy(&less);
-    tpcl_tensor_destroy(&w);
-    tpcl_tensor_destroy(&w_less);
+    tpcl_tensor *y = tensor_of(NULL, TPCL_F32, 32), *whole = tensor_of(NULL, TPCL_I32, 32);
+    const float eps = 1e-5f;
+    refuses(TPCL_ERR_SHAPE, "rmsnorm h: 2 x 16 elements needed, the tensor has 31",
+            tpcl_rmsnorm(less, NULL, w, y, 2, 16, eps));
+    refuses(TPCL_ERR_SHAPE, "rmsnorm add: 2 x 16", tpcl_rmsnorm(full, less, w, y, 2, 16, eps));
+    refuses(TPCL_ERR_SHAPE, "rmsnorm w: 1 x 16 elements needed, the tensor has 15",
+            tpcl_rmsnorm(full, NULL, w_less, y, 2, 16, eps));
+    refuses(TPCL_ERR_SHAPE, "rmsnorm y: 2 x 16", tpcl_rmsnorm(full, NULL, w, less, 2, 16, eps));
+    refuses(TPCL_ERR_ARG, "dim 0", tpcl_rmsnorm(full, NULL, w, y, 2, 0, eps));
+    refuses(TPCL_ERR_ARG, "-1", tpcl_rmsnorm(full, NULL, w, y, -1, 16, eps));
+    refuses(TPCL_ERR_ARG, "eps -1e-05", tpcl_rmsnorm(full, NULL, w, y, 2, 16, -eps));
+    refuses(TPCL_ERR_ARG, "eps nan", tpcl_rmsnorm(full, NULL, w, y, 2, 16, NAN));
+    refuses(TPCL_ERR_ARG, "eps inf", tpcl_rmsnorm(full, NULL, w, y, 2, 16, INFINITY));
+    refuses(TPCL_ERR_ARG, "rmsnorm h is NULL", tpcl_rmsnorm(NULL, NULL, w, y, 2, 16, eps));
+    refuses(TPCL_ERR_ARG, "rmsnorm w is NULL", tpcl_rmsnorm(full, NULL, NULL, y, 2, 16, eps));
+    refuses(TPCL_ERR_ARG, "rmsnorm y is NULL", tpcl_rmsnorm(full, NULL, w, NULL, 2, 16, eps));
+    refuses(TPCL_ERR_ARG, "rmsnorm add: dtype I32", tpcl_rmsnorm(full, whole, w, y, 2, 16, eps));
+    refuses(TPCL_ERR_ARG, "y overlaps rmsnorm h", tpcl_rmsnorm(full, y, w, full, 2, 16, eps));
+    refuses(TPCL_ERR_ARG, "add overlaps rmsnorm h", tpcl_rmsnorm(full, full, w, y, 2, 16, eps));
+    refuses(TPCL_ERR_ARG, "add overlaps rmsnorm y", tpcl_rmsnorm(full, y, w, y, 2, 16, eps));
+    refuses(TPCL_ERR_ARG, "y overlaps rmsnorm w", tpcl_rmsnorm(full, NULL, w, w, 1, 16, eps));
+    tpcl_tensor *all[] = {full, less, w, w_less, y, whole};
+    for (size_t i = 0; i < COUNT(all); i++) tpcl_tensor_destroy(&all[i]);
 }
 
 int main(void)
