@@ -26,8 +26,9 @@ struct settings {
     enum verb verb;
     const char *model; /* the positional argument, or NULL */
     const char *prompt, *file, *ids, *system, *device, *cache_dir, *out;
-    int64_t n_predict, top_k, ctx, chunk, tp; /* ctx, chunk, tp: 0 = not given */
-    double temp, top_p, timeout_s;
+    int64_t n_predict, top_k, repeat_last_n;
+    int64_t ctx, chunk, tp; /* 0 = not given */
+    double temp, top_p, min_p, repeat_penalty, timeout_s;
     uint64_t seed;
     int kv, progress, color; /* the enums above */
     int gemm;                /* tpcl_gemm */

@@ -43,10 +43,11 @@ static void collect_stop_ids(struct session *s, const tpcl_tokenizer *tokenizer)
     if (s->settings->ignore_eos) return;
     bool seen = eos < 0;
     for (int i = 0; i < config->n_stop_ids; i++) {
+        if (config->stop_ids[i] >= config->vocab) continue; /* it can never come */
         s->stop_ids[s->n_stop_ids++] = config->stop_ids[i];
         seen = seen || config->stop_ids[i] == eos;
     }
-    if (!seen) s->stop_ids[s->n_stop_ids++] = eos;
+    if (!seen && eos < config->vocab) s->stop_ids[s->n_stop_ids++] = eos;
 }
 
 static int encode(const struct session *s, const tpcl_tokenizer *tokenizer, const char *text,

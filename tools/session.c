@@ -25,6 +25,9 @@ static int compare_command_lines(struct session *s)
         {"--temp", ""},
         {"--top-k", ""},
         {"--top-p", ""},
+        {"--min-p", ""},
+        {"--repeat-penalty", ""},
+        {"--repeat-last-n", ""},
         {"--seed", ""},
         {"--ctx", ""},
         {"--kv", ""},
@@ -38,11 +41,14 @@ static int compare_command_lines(struct session *s)
     snprintf(terms[3].value, room, "%.9g", o->temp);
     snprintf(terms[4].value, room, "%" PRId64, o->top_k);
     snprintf(terms[5].value, room, "%.9g", o->top_p);
-    snprintf(terms[6].value, room, "%" PRIu64, o->seed);
-    snprintf(terms[7].value, room, "%" PRId64, o->ctx);
-    snprintf(terms[8].value, room, "%s", o->kv == KV_F32 ? "f32" : "f16");
-    snprintf(terms[9].value, room, "%" PRId64, o->chunk);
-    snprintf(terms[10].value, room, "%s", o->ignore_eos ? "on" : "off");
+    snprintf(terms[6].value, room, "%.9g", o->min_p);
+    snprintf(terms[7].value, room, "%.9g", o->repeat_penalty);
+    snprintf(terms[8].value, room, "%" PRId64, o->repeat_last_n);
+    snprintf(terms[9].value, room, "%" PRIu64, o->seed);
+    snprintf(terms[10].value, room, "%" PRId64, o->ctx);
+    snprintf(terms[11].value, room, "%s", o->kv == KV_F32 ? "f32" : "f16");
+    snprintf(terms[12].value, room, "%" PRId64, o->chunk);
+    snprintf(terms[13].value, room, "%s", o->ignore_eos ? "on" : "off");
     return job_same(&s->job, terms, sizeof terms / sizeof terms[0]);
 }
 

@@ -12,6 +12,7 @@
 #include <tpcl/log.h>
 #include <tpcl/ops.h>
 #include <tpcl/reference.h>
+#include <tpcl/sampling.h>
 #include <tpcl/shard.h>
 #include <tpcl/status.h>
 #include <tpcl/tensor.h>

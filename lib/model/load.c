@@ -325,12 +325,10 @@ done:
 static tpcl_status prepare(tpcl_model *m, const tpcl_checkpoint *ck, const tpcl_model_options *o)
 {
     tpcl_status status = TPCL_OK;
-    TPI_REQUIRE(ck, TPCL_ERR_ARG, "load: no checkpoint");
+    TPI_REQUIRE(ck, TPCL_ERR_ARG, "load: checkpoint is NULL");
     m->config = *tpcl_checkpoint_config(ck);
     m->log = o ? o->log : (tpcl_log){0};
     m->valid_vocab = o && o->valid_vocab ? o->valid_vocab : m->config.vocab;
-    TPI_REQUIRE(m->valid_vocab >= 1 && m->valid_vocab <= m->config.vocab, TPCL_ERR_ARG,
-                "%d valid words, the head has %d rows", m->valid_vocab, m->config.vocab);
     TPI_TRY(tpi_cache_plan_make(&m->config, o, &m->plan));
     gethostname(m->share.host, sizeof m->share.host - 1);
     m->share.pid = (int)getpid();
@@ -366,11 +364,12 @@ tpcl_status tpcl_model_load(tpcl_group *group, tpcl_status local, const tpcl_che
     tpcl_status status = local;
     tpcl_model *m = NULL;
 
-    TPI_REQUIRE(group && out, TPCL_ERR_ARG, "load: a pointer is NULL");
-    *out = NULL;
+    if (out) *out = NULL;
+    TPI_REQUIRE(group, TPCL_ERR_ARG, "load: group is NULL");
     m = calloc(1, sizeof *m);
     if (!m) return tpcl_comm_agree(group->comm, tpi_fail(TPCL_ERR_NOMEM, "model object"), "load");
     m->group = group;
+    if (status == TPCL_OK && !out) TPI_FAIL(TPCL_ERR_ARG, "load: out is NULL");
     if (status == TPCL_OK) status = prepare(m, checkpoint, options);
     TPI_TRY(compare_ranks(m, status, checkpoint, options));
     TPI_TRY(load_together(m, checkpoint, options));
@@ -412,14 +411,16 @@ void tpcl_model_destroy(tpcl_model **model)
 
 int tpcl_model_context(const tpcl_model *model)
 {
-    return model->plan.context;
+    return model ? model->plan.context : 0;
 }
 
 tpcl_status tpcl_model_shares(tpcl_model *m, tpcl_model_share *out)
 {
     tpcl_status status = TPCL_OK;
+    if (!m) return tpi_fail(TPCL_ERR_ARG, "shares: model is NULL");
     size_t *bytes = malloc((size_t)m->group->size * sizeof *bytes);
     if (!bytes) TPI_FAIL(TPCL_ERR_NOMEM, "shares of %d ranks", m->group->size);
+    if (bytes && m->group->rank == 0 && !out) TPI_FAIL(TPCL_ERR_ARG, "shares: out is NULL");
     for (int r = 0; bytes && r < m->group->size; r++) bytes[r] = sizeof *out;
     if (bytes)
         status = tpcl_comm_gather(m->group->comm, status, &m->share, bytes, out, 0);

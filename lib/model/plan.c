@@ -127,9 +127,12 @@ tpcl_status tpi_cache_plan_make(const tpcl_model_config *c, const tpcl_model_opt
     tpcl_status status = TPCL_OK;
     const int asked = o ? o->context : 0;
     TPI_REQUIRE(asked >= 0 && asked <= c->max_context, TPCL_ERR_ARG,
-                "context %d: the model allows 1 to %d", asked, c->max_context);
-    TPI_REQUIRE(!o || o->chunk >= 0, TPCL_ERR_ARG, "chunk %d: need 1 or more tokens",
-                o ? o->chunk : 0);
+                "context %d: the model allows 1 to %d (0 = its default)", asked, c->max_context);
+    TPI_REQUIRE(!o || o->chunk >= 0, TPCL_ERR_ARG, "chunk %d: need 1 or more tokens (0 = %d)",
+                o ? o->chunk : 0, DEFAULT_CHUNK);
+    TPI_REQUIRE(!o || (o->valid_vocab >= 0 && o->valid_vocab <= c->vocab), TPCL_ERR_ARG,
+                "%d valid words: the model has 1 to %d (0 = all)", o ? o->valid_vocab : 0,
+                c->vocab);
     out->context = asked                              ? asked
                    : c->max_context < DEFAULT_CONTEXT ? c->max_context
                                                       : DEFAULT_CONTEXT;
@@ -208,7 +211,8 @@ tpcl_status tpcl_model_plan(const tpcl_checkpoint *checkpoint, int size, int ran
     scratch_columns columns = {0};
 
     memset(&plan, 0, sizeof plan);
-    TPI_REQUIRE(checkpoint && out, TPCL_ERR_ARG, "plan: a pointer is NULL");
+    TPI_REQUIRE(checkpoint, TPCL_ERR_ARG, "plan: checkpoint is NULL");
+    TPI_REQUIRE(out, TPCL_ERR_ARG, "plan: out is NULL");
     TPI_REQUIRE(size >= 1 && size <= TPCL_MAX_RANKS && rank >= 0 && rank < size, TPCL_ERR_ARG,
                 "plan: rank %d of %d, need 1 to %d ranks", rank, size, TPCL_MAX_RANKS);
     memset(out, 0, sizeof *out);

@@ -102,6 +102,23 @@ check "two ranks draw the same" cmp "$out" "$work/seed0"
 draw env TPCL_SEED=1 "$TPCL"
 check "another seed" sh -c '! cmp -s "$1" "$2"' sh "$out" "$work/seed0"
 
+# min-p 1 leaves what is as likely as the best: greedy.
+greedy() { slow "$@" run "$bare" --ids 5,6,7 -n 16 --ignore-eos --kv f32 --print-ids; }
+greedy "$TPCL"
+cp "$out" "$work/greedy"
+greedy env TPCL_TEMP=1 TPCL_MIN_P=1 "$TPCL"
+check "min-p 1" cmp "$out" "$work/greedy"
+# A penalty without measure: no id comes twice, of prompt or answer; or not twice within two.
+python 'ids = json.loads("[5,6,7," + open(sys.argv[1]).read() + "]"); assert len(set(ids)) < len(ids), "no repetition to be seen"' "$work/greedy"
+greedy env TPCL_REPEAT_PENALTY=1e6 "$TPCL"
+python 'ids = json.loads("[5,6,7," + open(sys.argv[1]).read() + "]"); assert len(set(ids)) == len(ids) == 19, ids' "$out"
+cp "$out" "$work/penalty"
+greedy env TPCL_REPEAT_PENALTY=1e6 "$MPIEXEC" -n 2 "$TPCL"
+check "two ranks choose the same" cmp "$out" "$work/penalty"
+greedy env TPCL_REPEAT_PENALTY=1e6 TPCL_REPEAT_LAST_N=2 "$TPCL"
+python 'ids = json.loads("[5,6,7," + open(sys.argv[1]).read() + "]")
+assert all(ids[i] not in ids[max(0, i - 2):i] for i in range(3, len(ids))) and len(set(ids)) < len(ids), ids' "$out"
+
 # stdout that takes no more: generation stops.
 slow sh -c '"$@" | head -c 1 >/dev/null' sh "$TPCL" run "$model" -p x -n 100000 --ignore-eos
 tells '^tpcl: standard output: Broken pipe'

@@ -50,7 +50,17 @@ done
 for value in '' nan inf -1 -0.5 0,5 1e 1e999 0x1p3 . e5; do
     bad "--temp: '$value' is not" run "$model" -p x --temp="$value"
 done
-for value in 1.5 -0.1 nan; do bad "--top-p: '$value' is not" run "$model" -p x --top-p="$value"; done
+for value in 1.5 -0.1 nan; do
+    bad "--top-p: '$value' is not a number from 0 to 1" run "$model" -p x --top-p="$value"
+    bad "--min-p: '$value' is not a number from 0 to 1" run "$model" -p x --min-p="$value"
+done
+for value in '' -0.1 nan inf 1e7 1,1; do
+    bad "--repeat-penalty: '$value' is not a number from 0 to 1e\+06" run "$model" -p x --repeat-penalty="$value"
+done
+for value in '' -1 1.5 2147483648; do
+    bad "--repeat-last-n: '$value' is not a whole number from 0 to 2147483647" run "$model" -p x --repeat-last-n="$value"
+done
+bad "--min-p does not apply to 'tpcl score'" score "$model" --min-p 0.1 --ids 1 --out y
 for value in -1 18446744073709551616 1.0; do
     bad "--seed: '$value' is not" run "$model" -p x --seed="$value"
 done
@@ -64,6 +74,12 @@ bad "--progress: 'loud' is not one of" run "$model" -p x --progress loud
 # The environment is read with the same rules, below the command line.
 quick env TPCL_SEED=x "$TPCL" run "$model" -p x
 refused 64 "TPCL_SEED: 'x' is not"
+quick env TPCL_MIN_P=2 "$TPCL" run "$model" -p x
+refused 64 "TPCL_MIN_P: '2' is not a number from 0 to 1"
+quick env TPCL_REPEAT_PENALTY=none "$TPCL" run "$model" -p x
+refused 64 "TPCL_REPEAT_PENALTY: 'none' is not"
+quick env TPCL_REPEAT_LAST_N=x "$TPCL" run "$model" -p x
+refused 64 "TPCL_REPEAT_LAST_N: 'x' is not"
 quick env TPCL_RAW=yes "$TPCL" run "$model" -p x
 refused 64 "TPCL_RAW: 'yes' is neither 1 nor 0"
 quick env TPCL_PROMPT=x TPCL_IDS=1 "$TPCL" run "$model"
