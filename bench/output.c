@@ -213,7 +213,7 @@ void bench_output_row(const struct bench_output *o, const struct bench_case *c,
     set_number(cells[GBPS], timed, "%.3f", result->gbps);
     set_number(cells[GFLOPS], timed, "%.3f", result->gflops);
     snprintf(cells[PEER], CELL, "%s", timed && result->peer ? result->peer : "");
-    set_number(cells[RATIO], timed && result->peer, "%.3f", result->ratio);
+    set_number(cells[RATIO], timed && result->peer, "%.4g", result->ratio);
     make_repro(o, c, cells[SHAPE], dtype, reps, cells[REPRO]);
     put_cells(o, cells);
     if (o->format == BENCH_JSONL) put_context(o);

@@ -29,6 +29,7 @@ done:
     return status;
 }
 
+/* A masked one stays in the list: it sorts last, its probability is 0, and every other beats it. */
 typedef struct candidate {
     double logit; /* f64, so that no penalty makes an infinity of a finite logit */
     int32_t id;
@@ -119,15 +120,6 @@ static void penalise(candidate *c, int valid, const tpcl_sample_input *in, const
     for (int i = 0; i < valid; i++) c[i].id = i;
 }
 
-/* Step 1, last, since penalties find tokens by their place. Returns how many are left. */
-static int drop_masked(candidate *c, int n)
-{
-    int kept = 0;
-    for (int i = 0; i < n; i++)
-        if (c[i].logit != -INFINITY) c[kept++] = c[i];
-    return kept;
-}
-
 /* How likely `c` is beside the best. */
 static double relative(const candidate *c, const candidate *best, const tpcl_sampling *s)
 {
@@ -166,7 +158,7 @@ static int32_t best_of(const candidate *c, int n, const tpcl_sampling *s, uint64
     for (int i = 0; i < n; i++) {
         const double score =
             greedy(s) ? c[i].logit : c[i].logit / s->temperature + gumbel(s->seed, step, c[i].id);
-        if (id < 0 || score > best || (score == best && c[i].id < id)) {
+        if (score > best || (score == best && c[i].id < id)) {
             best = score;
             id = c[i].id;
         }
@@ -201,8 +193,7 @@ tpcl_status tpcl_sample(const tpcl_sample_input *in, const tpcl_sampling *s, int
     TPI_REQUIRE(c, TPCL_ERR_NOMEM, "sampling %d candidates", valid);
     for (int i = 0; i < valid; i++) c[i] = (candidate){in->logits[i], i};
     if (penalised(in, s)) penalise(c, valid, in, s);
-    int kept = drop_masked(c, valid);
-    if (!greedy(s)) kept = narrow(c, kept, s);
+    const int kept = greedy(s) ? valid : narrow(c, valid, s);
     *id = best_of(c, kept, s, in->step);
 done:
     free(c);
