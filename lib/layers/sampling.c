@@ -138,13 +138,40 @@ static int keep_top_p(const candidate *c, int n, const tpcl_sampling *s)
     return n;
 }
 
+/* Restores the heap of n candidates, the worst on top, from `at` down. */
+static void sift(candidate *heap, int n, int at)
+{
+    const candidate moved = heap[at];
+    for (int child = 2 * at + 1; child < n; child = 2 * at + 1) {
+        if (child + 1 < n && by_logit(&heap[child + 1], &heap[child]) > 0) child++;
+        if (by_logit(&moved, &heap[child]) >= 0) break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = moved;
+}
+
+/* Moves the k best to the front: nearly all of a large vocabulary is compared once and left. */
+static void bring_best(candidate *c, int n, int k)
+{
+    for (int i = k / 2 - 1; i >= 0; i--) sift(c, k, i);
+    for (int i = k; i < n; i++) {
+        if (by_logit(&c[i], &c[0]) > 0) continue;
+        c[0] = c[i];
+        sift(c, k, 0);
+    }
+}
+
 /* Steps 5 to 7. Returns how many of n are left, at least one. */
 static int narrow(candidate *c, int n, const tpcl_sampling *s)
 {
     const bool cut = s->top_k > 0 && s->top_k < n;
     if (!cut && s->top_p >= 1.0f && s->min_p <= 0.0f) return n;
+    if (cut) {
+        bring_best(c, n, s->top_k);
+        n = s->top_k;
+    }
     qsort(c, (size_t)n, sizeof *c, by_logit);
-    if (cut) n = s->top_k;
     if (s->top_p < 1.0f) n = keep_top_p(c, n, s);
     while (n > 1 && relative(&c[n - 1], &c[0], s) < (double)s->min_p) n--;
     return n;

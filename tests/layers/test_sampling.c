@@ -163,6 +163,37 @@ static void cuts_keep_the_right_number(void **state)
     assert_int_equal(kept(tie, 4, s), 2);
 }
 
+/* top-k against a plain ranking: what it leaves is drawn as if the rest had been masked. Logits in
+ * steps of 1/4, so that ties lie across every cut. */
+static void top_k_takes_the_best(void **state)
+{
+    (void)state;
+    enum { N = 97 };
+    float logits[N], masked[N];
+    fill(logits, N, 5);
+    for (int i = 0; i < N; i++) logits[i] = roundf(8 * logits[i]) / 4;
+    for (int k = 1; k <= N; k++) {
+        tpcl_sampling s = warm(2.0f, 3);
+        for (int i = 0; i < N; i++) {
+            int better = 0;
+            for (int j = 0; j < N; j++)
+                better += logits[j] > logits[i] || (logits[j] == logits[i] && j < i);
+            masked[i] = better < k ? logits[i] : -INFINITY;
+        }
+        for (uint64_t step = 0; step < 50; step++) {
+            s.top_k = 0;
+            const int32_t want = draw(masked, N, s, step);
+            s.top_k = k;
+            assert_int_equal(draw(logits, N, s, step), want);
+            s.top_p = 0.999f; /* and the sorted head of it is the same set */
+            const int32_t head = draw(logits, N, s, step);
+            s.top_k = 0;
+            assert_int_equal(draw(masked, N, s, step), head);
+            s.top_p = 1.0f;
+        }
+    }
+}
+
 /* Chi-square of 40,000 draws against the softmax; 6 tokens are 5 degrees of freedom, and one fair
  * generator in 100,000 exceeds 30.9. */
 static double chi_square(const float *logits, int n, const double *p, tpcl_sampling s)
@@ -397,6 +428,7 @@ int main(void)
         cmocka_unit_test(refuses_what_is_no_setting),
         cmocka_unit_test(refuses_what_is_no_input),
         cmocka_unit_test(cuts_keep_the_right_number),
+        cmocka_unit_test(top_k_takes_the_best),
         cmocka_unit_test(draws_follow_the_probabilities),
         cmocka_unit_test(draws_never_change),
         cmocka_unit_test(same_seed_same_token),
