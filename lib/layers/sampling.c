@@ -29,7 +29,8 @@ done:
     return status;
 }
 
-/* A masked one stays in the list: it sorts last, its probability is 0, and every other beats it. */
+/* A masked one stays in the list: it is the worst, its probability is 0, and every other beats it.
+ */
 typedef struct candidate {
     double logit; /* f64, so that no penalty makes an infinity of a finite logit */
     int32_t id;
@@ -120,24 +121,6 @@ static void penalise(candidate *c, int valid, const tpcl_sample_input *in, const
     for (int i = 0; i < valid; i++) c[i].id = i;
 }
 
-/* How likely `c` is beside the best. */
-static double relative(const candidate *c, const candidate *best, const tpcl_sampling *s)
-{
-    return exp((c->logit - best->logit) / s->temperature);
-}
-
-/* How many of the sorted candidates top-p keeps: the shortest head whose mass reaches p. */
-static int keep_top_p(const candidate *c, int n, const tpcl_sampling *s)
-{
-    double total = 0.0, mass = 0.0;
-    for (int i = 0; i < n; i++) total += relative(&c[i], &c[0], s);
-    for (int i = 0; i < n; i++) {
-        mass += relative(&c[i], &c[0], s);
-        if (mass >= (double)s->top_p * total) return i + 1;
-    }
-    return n;
-}
-
 /* Restores the heap of n candidates, the worst on top, from `at` down. */
 static void sift(candidate *heap, int n, int at)
 {
@@ -157,23 +140,57 @@ static void bring_best(candidate *c, int n, int k)
     for (int i = k / 2 - 1; i >= 0; i--) sift(c, k, i);
     for (int i = k; i < n; i++) {
         if (by_logit(&c[i], &c[0]) > 0) continue;
+        const candidate worse = c[0];
         c[0] = c[i];
+        c[i] = worse;
         sift(c, k, 0);
     }
+}
+
+/* How likely `c` is beside one whose logit is `best`. */
+static double relative(const candidate *c, double best, const tpcl_sampling *s)
+{
+    return exp((c->logit - best) / s->temperature);
+}
+
+/* Step 6: the shortest head whose mass reaches p. It is mostly short, so few are sorted at first.
+ */
+static int keep_top_p(candidate *c, int n, double best, const tpcl_sampling *s)
+{
+    enum { FIRST = 256, GROWTH = 16 };
+    double total = 0.0;
+    for (int i = 0; i < n; i++) total += relative(&c[i], best, s);
+    for (int head = n < FIRST ? n : FIRST;; head = n / GROWTH < head ? n : head * GROWTH) {
+        double mass = 0.0;
+        bring_best(c, n, head);
+        qsort(c, (size_t)head, sizeof *c, by_logit);
+        for (int i = 0; i < head; i++) {
+            mass += relative(&c[i], best, s);
+            if (mass >= (double)s->top_p * total) return i + 1;
+        }
+        if (head == n) return n;
+    }
+}
+
+static int keep_min_p(candidate *c, int n, double best, const tpcl_sampling *s)
+{
+    int kept = 0;
+    for (int i = 0; i < n; i++)
+        if (relative(&c[i], best, s) >= (double)s->min_p) c[kept++] = c[i];
+    return kept;
 }
 
 /* Steps 5 to 7. Returns how many of n are left, at least one. */
 static int narrow(candidate *c, int n, const tpcl_sampling *s)
 {
-    const bool cut = s->top_k > 0 && s->top_k < n;
-    if (!cut && s->top_p >= 1.0f && s->min_p <= 0.0f) return n;
-    if (cut) {
+    double best = -INFINITY;
+    for (int i = 0; i < n; i++) best = fmax(best, c[i].logit);
+    if (s->top_k > 0 && s->top_k < n) {
         bring_best(c, n, s->top_k);
         n = s->top_k;
     }
-    qsort(c, (size_t)n, sizeof *c, by_logit);
-    if (s->top_p < 1.0f) n = keep_top_p(c, n, s);
-    while (n > 1 && relative(&c[n - 1], &c[0], s) < (double)s->min_p) n--;
+    if (s->top_p < 1.0f) n = keep_top_p(c, n, best, s);
+    if (s->min_p > 0.0f) n = keep_min_p(c, n, best, s);
     return n;
 }
 

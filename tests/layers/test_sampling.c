@@ -194,6 +194,28 @@ static void top_k_takes_the_best(void **state)
     }
 }
 
+/* top-p over more candidates than are sorted at first: nearly equal ones, so that half the mass is
+ * half of them. */
+static void top_p_finds_a_long_head(void **state)
+{
+    (void)state;
+    enum { N = 5001 };
+    static float logits[N];
+    static const float p[] = {0.01f, 0.06f, 0.5f, 0.9f, 0.9999f};
+    for (int i = 0; i < N; i++) logits[i] = -1e-6f * (float)(i * 17 % N);
+    for (size_t k = 0; k < COUNT(p); k++) {
+        const tpcl_sampling s = {.temperature = 1, .top_p = p[k], .seed = 5};
+        const int last = (int)(p[k] * N) + 10; /* the mass of one is 1/N, to 0.3 % */
+        int seen = 0;
+        for (uint64_t step = 0; step < 400; step++) {
+            const int place = draw(logits, N, s, step) * 17 % N;
+            assert_true(place <= last);
+            seen += place > last / 2;
+        }
+        assert_true(seen > 100); /* the far half is drawn, too */
+    }
+}
+
 /* Chi-square of 40,000 draws against the softmax; 6 tokens are 5 degrees of freedom, and one fair
  * generator in 100,000 exceeds 30.9. */
 static double chi_square(const float *logits, int n, const double *p, tpcl_sampling s)
@@ -429,6 +451,7 @@ int main(void)
         cmocka_unit_test(refuses_what_is_no_input),
         cmocka_unit_test(cuts_keep_the_right_number),
         cmocka_unit_test(top_k_takes_the_best),
+        cmocka_unit_test(top_p_finds_a_long_head),
         cmocka_unit_test(draws_follow_the_probabilities),
         cmocka_unit_test(draws_never_change),
         cmocka_unit_test(same_seed_same_token),
