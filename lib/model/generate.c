@@ -62,8 +62,9 @@ static tpcl_status begin(tpcl_model *m, tpcl_status local, const int32_t *ids, i
 {
     tpcl_status status = local;
     if (status == TPCL_OK) status = check_ids(m, ids, n);
-    int64_t low = status == TPCL_OK ? fingerprint(ids, n, n_predict) : 0, high = low;
-    TPI_TRY(tpcl_comm_allreduce_min(m->group->comm, status, &low, 1));
+    TPI_TRY(tpi_model_accept(m->group, status));
+    int64_t low = fingerprint(ids, n, n_predict), high = low;
+    TPI_TRY(tpcl_comm_allreduce_min(m->group->comm, TPCL_OK, &low, 1));
     TPI_TRY(tpcl_comm_allreduce_max(m->group->comm, TPCL_OK, &high, 1));
     TPI_REQUIRE(low == high, TPCL_ERR_MISMATCH,
                 "ranks disagree: they were given different prompts, or token counts");

@@ -295,22 +295,17 @@ done:
 }
 
 /* Ranks must load the same model in the same way; the first difference is named. */
-static tpcl_status compare_ranks(tpcl_model *m, tpcl_status local, const tpcl_checkpoint *ck,
+static tpcl_status compare_ranks(tpcl_model *m, const tpcl_checkpoint *ck,
                                  const tpcl_model_options *o)
 {
     tpcl_status status = TPCL_OK;
     static const char *const names[] = {"model", "context", "chunk", "kv type", "valid vocabulary"};
     enum { N = sizeof names / sizeof *names };
-    int64_t low[N] = {0}, high[N];
-    if (local == TPCL_OK) {
-        low[0] = (int64_t)(tpcl_checkpoint_hash(ck) >> 1);
-        low[1] = m->plan.context;
-        low[2] = m->plan.chunk;
-        low[3] = o && o->kv_f32;
-        low[4] = m->valid_vocab;
-    }
+    int64_t low[N] = {(int64_t)(tpcl_checkpoint_hash(ck) >> 1), m->plan.context, m->plan.chunk,
+                      o && o->kv_f32, m->valid_vocab};
+    int64_t high[N];
     memcpy(high, low, sizeof low);
-    TPI_TRY(tpcl_comm_allreduce_min(m->group->comm, local, low, N));
+    TPI_TRY(tpcl_comm_allreduce_min(m->group->comm, TPCL_OK, low, N));
     TPI_TRY(tpcl_comm_allreduce_max(m->group->comm, TPCL_OK, high, N));
     for (int i = 0; i < N; i++)
         TPI_REQUIRE(low[i] == high[i], TPCL_ERR_MISMATCH,
@@ -371,7 +366,8 @@ tpcl_status tpcl_model_load(tpcl_group *group, tpcl_status local, const tpcl_che
     m->group = group;
     if (status == TPCL_OK && !out) TPI_FAIL(TPCL_ERR_ARG, "load: out is NULL");
     if (status == TPCL_OK) status = prepare(m, checkpoint, options);
-    TPI_TRY(compare_ranks(m, status, checkpoint, options));
+    TPI_TRY(tpi_model_accept(group, status));
+    TPI_TRY(compare_ranks(m, checkpoint, options));
     TPI_TRY(load_together(m, checkpoint, options));
     *out = m;
     m = NULL;
@@ -417,15 +413,16 @@ int tpcl_model_context(const tpcl_model *model)
 tpcl_status tpcl_model_shares(tpcl_model *m, tpcl_model_share *out)
 {
     tpcl_status status = TPCL_OK;
-    if (!m) return tpi_fail(TPCL_ERR_ARG, "shares: model is NULL");
-    size_t *bytes = malloc((size_t)m->group->size * sizeof *bytes);
+    size_t *bytes = NULL;
+    TPI_REQUIRE(m, TPCL_ERR_ARG, "shares: model is NULL");
+    if (m->group->rank == 0 && !out) TPI_FAIL(TPCL_ERR_ARG, "shares: out is NULL on rank 0");
+    TPI_TRY(tpi_model_accept(m->group, status));
+    bytes = malloc((size_t)m->group->size * sizeof *bytes);
     if (!bytes) TPI_FAIL(TPCL_ERR_NOMEM, "shares of %d ranks", m->group->size);
-    if (bytes && m->group->rank == 0 && !out) TPI_FAIL(TPCL_ERR_ARG, "shares: out is NULL");
-    for (int r = 0; bytes && r < m->group->size; r++) bytes[r] = sizeof *out;
-    if (bytes)
-        status = tpcl_comm_gather(m->group->comm, status, &m->share, bytes, out, 0);
-    else
-        status = tpcl_comm_agree(m->group->comm, status, "shares");
+    TPI_TRY(tpcl_comm_agree(m->group->comm, status, "shares"));
+    for (int r = 0; r < m->group->size; r++) bytes[r] = sizeof *out;
+    TPI_TRY(tpcl_comm_gather(m->group->comm, TPCL_OK, &m->share, bytes, out, 0));
+done:
     free(bytes);
     return status;
 }
