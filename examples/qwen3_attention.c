@@ -25,25 +25,18 @@ static tpcl_status made_up(void *context, uint64_t offset, size_t bytes, void *d
     return TPCL_OK;
 }
 
-/* What one of `size` ranks holds of the model; no device is asked. */
+/* What each of `size` ranks holds of the model; no device is asked. */
 static tpcl_status print_shares(int size)
 {
     tpcl_range words[TPCL_MAX_RANKS];
-    tpcl_head_range heads[TPCL_MAX_RANKS], of_layer[LAYERS];
-    tpcl_kv_cache_size cache;
+    tpcl_head_range heads[TPCL_MAX_RANKS];
     tpcl_status status = tpcl_shard_split(VOCAB, 1, size, NULL, 0, words);
     if (status == TPCL_OK) status = tpcl_shard_heads(HEADS, KV_HEADS, 1, size, NULL, 0, heads);
     for (int r = 0; status == TPCL_OK && r < size; r++) {
-        for (int layer = 0; layer < LAYERS; layer++) of_layer[layer] = heads[r];
-        const tpcl_kv_cache_desc desc = {
-            .layers = LAYERS, .head_dim = DIM, .blocks = 100, .block_size = 256, .heads = of_layer};
-        status = tpcl_kv_cache_plan(&desc, &cache);
-        if (status != TPCL_OK) break;
-        printf("rank %d of %d: %d words, %d q heads, %d kv heads, KV cache (%d", r, size,
-               (int)tpcl_range_size(words[r]), (int)tpcl_range_size(heads[r].q),
-               (int)tpcl_range_size(heads[r].kv), (int)cache.shape[0]);
-        for (int i = 1; i < 6; i++) printf(", %d", (int)cache.shape[i]);
-        printf(")\n");
+        const int q = (int)tpcl_range_size(heads[r].q), kv = (int)tpcl_range_size(heads[r].kv);
+        printf("rank %d of %d: %d words, %d q heads, %d kv heads, KV cache "
+               "(2, %d, 100, 256, %d, %d)\n",
+               r, size, (int)tpcl_range_size(words[r]), q, kv, LAYERS, kv, DIM);
     }
     return status;
 }
@@ -105,12 +98,11 @@ static tpcl_status create_tensors(tpcl_group *group, struct block *b)
                                      .max_sequences = 1,
                                      .f32 = true,
                                      .heads = &b->mine};
-    const tpcl_batch_options options = {.max_tokens = TOKENS};
     const int32_t ids[TOKENS] = {0};
     tpcl_device *device = tpcl_group_device(group);
     tpcl_status status = made_up(&seed, 0, sizeof x, x);
     if (status == TPCL_OK) status = tpcl_kv_cache_create(group, &desc, &b->cache);
-    if (status == TPCL_OK) status = tpcl_batch_create(group, b->cache, &options, &b->batch);
+    if (status == TPCL_OK) status = tpcl_batch_create(group, b->cache, TOKENS, &b->batch);
     if (status == TPCL_OK) status = tpcl_batch_add(b->batch, 0, ids, TOKENS);
     if (status == TPCL_OK) status = tpcl_batch_upload(b->batch);
     if (status == TPCL_OK) status = tpcl_tensor_create(device, TPCL_F32, 2, full, &b->x);
@@ -127,6 +119,7 @@ static tpcl_status run(tpcl_group *group)
     const int size = tpcl_group_size(group);
     float y[TOKENS * HIDDEN];
     double sum = 0;
+    int64_t shape[6] = {0};
     tpcl_status status = tpcl_shard_heads(HEADS, KV_HEADS, 1, size, NULL, 0, b.heads);
     for (int r = 0; r < size; r++) { /* a head's rows of the product lie together */
         const tpcl_head_range h = b.heads[r];
@@ -139,14 +132,17 @@ static tpcl_status run(tpcl_group *group)
     if (status == TPCL_OK) status = tpcl_linear_forward(b.qkv, b.x, b.heads_in, TOKENS);
     if (status == TPCL_OK)
         status = tpcl_attention_forward(b.attention, 0, b.heads_in, b.batch, b.cache, b.heads_out);
+    if (status == TPCL_OK) tpcl_kv_cache_shape(b.cache, shape);
     /* The last product sums over the ranks: all go on, or none. */
     status = tpcl_comm_agree(tpcl_group_comm(group), status, "the attention of its heads");
     if (status == TPCL_OK) status = tpcl_linear_forward(b.o, b.heads_out, b.y, TOKENS);
     if (status == TPCL_OK) status = tpcl_tensor_read(b.y, y, TOKENS * HIDDEN);
     for (int i = 0; status == TPCL_OK && i < TOKENS * HIDDEN; i++) sum += fabs((double)y[i]);
     if (status == TPCL_OK && tpcl_group_rank(group) == 0)
-        printf("one block, %d ranks: %d tokens, mean |y| = %.4f, y[4][0] = %.4f\n", size, TOKENS,
-               sum / (TOKENS * HIDDEN), (double)y[4 * HIDDEN]);
+        printf("one block on %d ranks: cache of rank 0 (%d, %d, %d, %d, %d, %d), mean |y| %.4f, "
+               "y[4][0] %.4f\n",
+               size, (int)shape[0], (int)shape[1], (int)shape[2], (int)shape[3], (int)shape[4],
+               (int)shape[5], sum / (TOKENS * HIDDEN), (double)y[4 * HIDDEN]);
     tpcl_attention_destroy(&b.attention);
     tpcl_batch_destroy(&b.batch);
     tpcl_kv_cache_destroy(&b.cache);

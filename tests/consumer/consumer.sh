@@ -85,7 +85,8 @@ done
 
 # The examples print what their README says.
 quiet cmake -G Ninja -S "$source/examples" -B "$work/examples" -DCMAKE_PREFIX_PATH="$prefix" \
-    -DCMAKE_BUILD_TYPE=Release "-DCMAKE_C_FLAGS=-Wall -Wextra -Werror"
+    -DCMAKE_BUILD_TYPE=Release "-DCMAKE_C_FLAGS=-Wall -Wextra -Werror" \
+    "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Wpedantic -Werror"
 quiet cmake --build "$work/examples"
 ln -s "$source/tests/golden/tiny-qwen3" "$work/examples/tiny-qwen3"
 python3 "$(dirname -- "$0")/readme.py" "$source/examples/README.md" "$work/examples"

@@ -1,0 +1,97 @@
+// Two unlike devices share a layer 3 to 1, in C++17: objects that free themselves, and exceptions.
+//
+//     mpiexec -n 2 ./unlike_devices [DEVICE,DEVICE]     as `tpcl devices` names them: gpu,cpu
+//
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <memory>
+#include <stdexcept>
+#include <tpcl/tpcl.h>
+#include <vector>
+
+// Every tpcl object has a destroy function that takes a pointer to its pointer.
+template <class T, void (*Destroy)(T **)> struct destroyer {
+    void operator()(T *object) const
+    {
+        Destroy(&object);
+    }
+};
+template <class T, void (*Destroy)(T **)> using owned = std::unique_ptr<T, destroyer<T, Destroy>>;
+using group_ptr = owned<tpcl_group, tpcl_group_destroy>;
+using linear_ptr = owned<tpcl_linear, tpcl_linear_destroy>;
+using tensor_ptr = owned<tpcl_tensor, tpcl_tensor_destroy>;
+
+struct failure : std::runtime_error {
+    explicit failure(tpcl_status s) : std::runtime_error(tpcl_last_error()), status(s)
+    {
+    }
+    tpcl_status status;
+};
+
+static void check(tpcl_status status)
+{
+    if (status != TPCL_OK) throw failure(status);
+}
+
+// make<tensor_ptr>(tpcl_tensor_create, arguments...): the object that a create function gives.
+template <class Owner, class Create, class... Args> Owner make(Create create, Args... args)
+{
+    typename Owner::pointer object = nullptr;
+    check(create(args..., &object));
+    return Owner(object);
+}
+
+static void run(const char *devices)
+{
+    constexpr int in = 8, out = 4, tokens = 1;
+    const double shares[2] = {3, 1};
+    tpcl_group_options options{};
+    options.device = devices;
+    options.weights = shares;
+    const auto group = make<group_ptr>(tpcl_group_create, MPI_COMM_WORLD, &options);
+
+    // y = x W^T with W[o][i] = o + 1: columns of W follow the shares of the devices.
+    std::vector<float> w(out * in), x(in, 1.0f), y(out);
+    for (int i = 0; i < out * in; i++) w[i] = float(i / in + 1);
+    const tpcl_host_tensor weight{"W", TPCL_F32, 2, {out, in}, w.data(), nullptr, nullptr};
+    std::vector<tpcl_range> columns(tpcl_group_size(group.get()));
+    check(tpcl_shard_split(in, 1, int(columns.size()), shares, 0, columns.data()));
+    const tpcl_range mine = columns[tpcl_group_rank(group.get())];
+    const auto layer = make<linear_ptr>(tpcl_row_linear_create, group.get(), &weight,
+                                        static_cast<const tpcl_host_tensor *>(nullptr),
+                                        static_cast<const tpcl_range *>(columns.data()));
+    const int64_t x_shape[2] = {tokens, tpcl_range_size(mine)}, y_shape[2] = {tokens, out};
+    tpcl_device *device = tpcl_group_device(group.get());
+    const auto tx = make<tensor_ptr>(tpcl_tensor_create, device, TPCL_F32, 2, &x_shape[0]);
+    const auto ty = make<tensor_ptr>(tpcl_tensor_create, device, TPCL_F32, 2, &y_shape[0]);
+    check(tpcl_tensor_write(tx.get(), &x[mine.begin], tpcl_range_size(mine)));
+    check(tpcl_linear_forward(layer.get(), tx.get(), ty.get(), tokens));
+    check(tpcl_tensor_read(ty.get(), y.data(), y.size()));
+    if (tpcl_group_rank(group.get()) != 0) return;
+    for (std::size_t r = 0; r < columns.size(); r++)
+        std::printf("rank %zu holds columns %d..%d\n", r, int(columns[r].begin),
+                    int(columns[r].end));
+    std::printf("y = [%g, %g, %g, %g]\n", y[0], y[1], y[2], y[3]);
+}
+
+int main(int argc, char **argv)
+{
+    int provided = 0, ranks = 0;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    try {
+        if (ranks != 2) throw std::runtime_error("start me with mpiexec -n 2");
+        run(argc > 1 ? argv[1] : nullptr);
+    } catch (const std::exception &e) {
+        // The rank that failed says why and ends the job; the others wait for that.
+        const auto *f = dynamic_cast<const failure *>(&e);
+        if (!f || f->status != TPCL_ERR_PEER) {
+            std::fprintf(stderr, "unlike_devices: %s\n", e.what());
+            MPI_Abort(MPI_COMM_WORLD, 1);
+        }
+        MPI_Finalize();
+        return 1;
+    }
+    MPI_Finalize();
+    return 0;
+}
