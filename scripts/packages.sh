@@ -28,6 +28,7 @@ packages_build="
 # shellcheck disable=SC2034
 # The tests besides.
 packages_test="
+    doxygen
     dpkg-dev
     file
     g++

@@ -13,61 +13,95 @@
 extern "C" {
 #endif
 
-typedef enum tpcl_arch { TPCL_ARCH_LLAMA, TPCL_ARCH_QWEN2, TPCL_ARCH_QWEN3 } tpcl_arch;
+/** The decoders that are known. */
+typedef enum tpcl_arch {
+    TPCL_ARCH_LLAMA, /**< Llama, and what has its layers: SmolLM2, ... */
+    TPCL_ARCH_QWEN2, /**< with biases on q, k and v */
+    TPCL_ARCH_QWEN3  /**< with a norm over each q and k head */
+} tpcl_arch;
 
-/** Which pairs of a head's elements a rotation turns: (i, i + d/2), or (2i, 2i + 1). */
-typedef enum tpcl_rope_form { TPCL_ROPE_HALF, TPCL_ROPE_INTERLEAVED } tpcl_rope_form;
+/** Which pairs of a head's d elements a rotation turns. */
+typedef enum tpcl_rope_form {
+    TPCL_ROPE_HALF,       /**< (i, i + d/2) */
+    TPCL_ROPE_INTERLEAVED /**< (2i, 2i + 1) */
+} tpcl_rope_form;
 
-enum { TPCL_MAX_STOP_IDS = 64 };
+/** Limits of a configuration. */
+enum {
+    TPCL_MAX_STOP_IDS = 64 /**< most stop ids of a model */
+};
+
+/** How the frequencies of the rotation are scaled; factor 0 and n_factors 0 = not at all. */
+typedef struct tpcl_rope_scaling {
+    double factor;           /**< of the Llama-3 or the linear scaling; 0 = none */
+    double low_freq_factor;  /**< Llama-3: longer waves than original_context / this are divided */
+    double high_freq_factor; /**< Llama-3: shorter ones than original_context / this are kept */
+    int original_context;    /**< Llama-3: tokens before the scaling */
+    bool linear;             /**< all frequencies are divided by factor */
+    int n_factors;           /**< how many of `factors` there are: 0, or head_dim / 2 */
+    float factors[256];      /**< GGUF's divisors of the frequencies (rope_freqs.weight) */
+} tpcl_rope_scaling;
 
 /** A decoder's shape and constants, checked: every field is in range and they fit each other. */
 typedef struct tpcl_model_config {
-    tpcl_arch arch;
-    int vocab;       /**< rows of the embedding and the head, padding rows included */
-    int hidden, layers, heads, kv_heads, head_dim, inter;
-    int max_context;
-    float norm_eps;
-    bool tied;       /**< the head is the embedding */
-    bool qkv_bias, o_bias, mlp_bias;
-    bool qk_norm;    /**< RMSNorm over each q and k head, weight [head_dim] */
-    tpcl_rope_form rope_form;
-    double rope_theta;
-    /** Llama-3 frequency scaling; factor 0 = none. `linear` = plain division of the positions. */
-    struct {
-        double factor, low_freq_factor, high_freq_factor;
-        int original_context;
-        bool linear;
-        /** GGUF's precomputed divisors (rope_freqs.weight), head_dim/2 of them, when n_factors > 0 */
-        int n_factors;
-        float factors[256];
-    } rope_scaling;
-    int bos_id; /**< -1 = none */
-    int n_stop_ids;
-    int32_t stop_ids[TPCL_MAX_STOP_IDS]; /**< config.json, generation_config.json, GGUF eos/eot/eom */
+    tpcl_arch arch;           /**< which decoder */
+    int vocab;                /**< rows of the embedding and the head, padding rows included */
+    int hidden;               /**< width of a token between the layers */
+    int layers;               /**< blocks of attention and MLP */
+    int heads;                /**< query heads, a multiple of kv_heads */
+    int kv_heads;             /**< key and value heads */
+    int head_dim;             /**< width of a head, even, at most 256 */
+    int inter;                /**< width inside the MLP */
+    int max_context;          /**< tokens that the model was made for */
+    float norm_eps;           /**< of every RMSNorm */
+    bool tied;                /**< the head is the embedding */
+    bool qkv_bias;            /**< q, k and v have biases */
+    bool o_bias;              /**< the o-projection has one */
+    bool mlp_bias;            /**< gate, up and down have biases */
+    bool qk_norm;             /**< RMSNorm over each q and k head, weight [head_dim] */
+    tpcl_rope_form rope_form; /**< which elements are turned together */
+    double rope_theta;        /**< base of the rotation's frequencies */
+    tpcl_rope_scaling rope_scaling; /**< how the rotation is stretched beyond the first context */
+    int bos_id;                     /**< -1 = none */
+    int n_stop_ids;                 /**< how many of `stop_ids` there are */
+    int32_t
+        stop_ids[TPCL_MAX_STOP_IDS]; /**< config.json, generation_config.json, GGUF eos/eot/eom */
 } tpcl_model_config;
 
 /** What a tensor is for, whatever its file calls it. Layer tensors also have a layer number. */
 typedef enum tpcl_weight_role {
-    TPCL_W_EMBED,      /**< [vocab, hidden] */
-    TPCL_W_OUT_NORM,   /**< [hidden] */
-    TPCL_W_LM_HEAD,    /**< [vocab, hidden]; when tied, the embedding itself is returned */
-    TPCL_W_ATTN_NORM,  /**< [hidden] */
-    TPCL_W_Q, TPCL_W_K, TPCL_W_V,                /**< [heads * head_dim, hidden]; kv_heads for K, V */
-    TPCL_W_Q_BIAS, TPCL_W_K_BIAS, TPCL_W_V_BIAS, /**< [heads * head_dim]; kv_heads for K, V */
-    TPCL_W_Q_NORM, TPCL_W_K_NORM,                /**< [head_dim] */
-    TPCL_W_O, TPCL_W_O_BIAS,                     /**< [hidden, heads * head_dim], [hidden] */
-    TPCL_W_FFN_NORM,                             /**< [hidden] */
-    TPCL_W_GATE, TPCL_W_UP, TPCL_W_DOWN,         /**< [inter, hidden] twice, [hidden, inter] */
-    TPCL_W_GATE_BIAS, TPCL_W_UP_BIAS, TPCL_W_DOWN_BIAS,
+    TPCL_W_EMBED,     /**< [vocab, hidden] */
+    TPCL_W_OUT_NORM,  /**< [hidden] */
+    TPCL_W_LM_HEAD,   /**< [vocab, hidden]; when tied, the embedding itself is returned */
+    TPCL_W_ATTN_NORM, /**< [hidden] */
+    TPCL_W_Q,
+    TPCL_W_K,
+    TPCL_W_V, /**< [heads * head_dim, hidden]; kv_heads for K, V */
+    TPCL_W_Q_BIAS,
+    TPCL_W_K_BIAS,
+    TPCL_W_V_BIAS, /**< [heads * head_dim]; kv_heads for K, V */
+    TPCL_W_Q_NORM,
+    TPCL_W_K_NORM, /**< [head_dim] */
+    TPCL_W_O,
+    TPCL_W_O_BIAS,   /**< [hidden, heads * head_dim], [hidden] */
+    TPCL_W_FFN_NORM, /**< [hidden] */
+    TPCL_W_GATE,
+    TPCL_W_UP,
+    TPCL_W_DOWN, /**< [inter, hidden] twice, [hidden, inter] */
+    TPCL_W_GATE_BIAS,
+    TPCL_W_UP_BIAS,
+    TPCL_W_DOWN_BIAS,
     TPCL_W_ROLES
 } tpcl_weight_role;
 
 /** One text of a file: bytes, not terminated, maybe with NUL inside. */
 typedef struct tpcl_text {
-    const char *bytes;
-    size_t length;
+    const char *bytes; /**< [length] */
+    size_t length;     /**< in bytes */
 } tpcl_text;
 
+/** A model file whose headers have been read and checked. Opaque; read-only, and may be used by
+ * several threads at a time. */
 typedef struct tpcl_checkpoint tpcl_checkpoint;
 
 /**
@@ -76,60 +110,109 @@ typedef struct tpcl_checkpoint tpcl_checkpoint;
  * weight the architecture needs is there with the right shape. No tensor data is read, but for
  * GGUF's rope_freqs.weight, which is configuration.
  *
+ * @param log  in   for warnings, used during this call; NULL = silence
+ * @param out  out  NULL on failure; release with tpcl_checkpoint_close()
  * Collective: no.  Blocks: yes.  Allocates: yes.
- * Errors: TPCL_ERR_OPEN, TPCL_ERR_IO, TPCL_ERR_FORMAT, TPCL_ERR_UNSUPPORTED (architecture; K-quants,
- * with type and tensor), TPCL_ERR_NOMEM. Each message names file, tensor or key, and numbers.
+ * Errors: TPCL_ERR_ARG, TPCL_ERR_OPEN, TPCL_ERR_IO, TPCL_ERR_FORMAT, TPCL_ERR_UNSUPPORTED
+ * (architecture; K-quants, with type and tensor), TPCL_ERR_NOMEM. Each message names file, tensor
+ * or key, and numbers.
  */
 TPCL_NODISCARD tpcl_status tpcl_checkpoint_open(const char *path, const tpcl_log *log,
                                                 tpcl_checkpoint **out);
+/**
+ * Closes the files and frees all that was handed out of them. NULL and *NULL are no-ops; sets
+ * *checkpoint to NULL.
+ *
+ * Collective: no.  Blocks: no.  Allocates: no.  Errors: none.
+ */
 void tpcl_checkpoint_close(tpcl_checkpoint **checkpoint);
 
+/**
+ * The model's configuration, the path as it was given to tpcl_checkpoint_open(), and the format:
+ * "gguf v2", "gguf v3" or "safetensors". Valid while the checkpoint lives.
+ *
+ * Collective: no.  Blocks: no.  Allocates: no.  Errors: none.
+ */
 const tpcl_model_config *tpcl_checkpoint_config(const tpcl_checkpoint *checkpoint);
 const char *tpcl_checkpoint_path(const tpcl_checkpoint *checkpoint);
-/** "gguf v3" or "safetensors". */
 const char *tpcl_checkpoint_format(const tpcl_checkpoint *checkpoint);
 
-/** Every tensor of the file(s), used or not. */
+/** One tensor of the file(s), used or not. */
 typedef struct tpcl_tensor_info {
-    const char *name, *file, *type; /**< type as the file spells it, also where it is not supported */
-    tpcl_dtype dtype;
-    int ndim;
-    int64_t shape[4];
-    uint64_t offset, bytes; /**< in `file`, absolute */
+    const char *name; /**< as the file has it */
+    const char *file; /**< path of the file that it is in */
+    const char *type; /**< as the file spells it, also where it is not supported */
+    tpcl_dtype dtype; /**< TPCL_OTHER: not supported */
+    int ndim;         /**< 0..4 */
+    int64_t shape[4]; /**< outermost first */
+    uint64_t offset;  /**< of its first byte in `file` */
+    uint64_t bytes;   /**< how many it has there */
 } tpcl_tensor_info;
+
+/**
+ * How many tensors there are, in all files together, and one of them.
+ *
+ * @param i  in  0..n-1, in the order of the files
+ * Collective: no.  Blocks: no.  Allocates: no.  Errors: none.
+ */
 int tpcl_checkpoint_n_tensors(const tpcl_checkpoint *checkpoint);
 const tpcl_tensor_info *tpcl_checkpoint_tensor(const tpcl_checkpoint *checkpoint, int i);
 
 /**
  * A weight as a full host tensor that reads by range from its file (`pread`); valid while the
- * checkpoint lives. *out is zeroed and TPCL_OK returned where the model has no such weight (a bias).
+ * checkpoint lives. *out is zeroed and TPCL_OK returned where the model has no such weight (a
+ * bias).
+ *
+ * @param layer  in  0..layers-1; not looked at for a role without a layer
+ * Collective: no.  Blocks: no (reading through it does).  Allocates: no.
+ * Errors: TPCL_ERR_ARG (no such role or layer).
  */
 TPCL_NODISCARD tpcl_status tpcl_checkpoint_weight(const tpcl_checkpoint *checkpoint,
                                                   tpcl_weight_role role, int layer,
                                                   tpcl_host_tensor *out);
 
-/** Metadata for people: GGUF's keys, or config.json's top level; arrays are summarised. */
+/**
+ * Metadata for people: GGUF's keys, or config.json's top level; arrays are summarised. Texts are
+ * valid while the checkpoint lives.
+ *
+ * @param i  in  0..n-1
+ * Collective: no.  Blocks: no.  Allocates: no.  Errors: none.
+ */
 int tpcl_checkpoint_n_metadata(const tpcl_checkpoint *checkpoint);
 void tpcl_checkpoint_metadata(const tpcl_checkpoint *checkpoint, int i, const char **key,
                               const char **value);
 
 /** The tokenizer's raw material. Valid while the checkpoint lives. */
 typedef struct tpcl_tokenizer_source {
-    bool present; /**< false: work with ids only */
-    /* a folder: the texts of the files; length 0 where a file is missing */
-    tpcl_text tokenizer_json, tokenizer_config_json;
-    /* GGUF: the arrays. kinds: 1 normal, 2 unknown, 3 control, 4 user defined, 5 unused, 6 byte */
-    const char *model, *pre; /**< tokenizer.ggml.model / .pre; NULL for a folder */
-    int n_tokens, n_merges;
-    const tpcl_text *tokens, *merges;
-    const int32_t *kinds;    /**< [n_tokens], or NULL */
-    int bos_id, eos_id;      /**< -1 = none */
-    /** tokenizer.chat_template, or chat_template.jinja, or tokenizer_config.json's; else length 0 */
+    bool present;                    /**< false: work with ids only */
+    tpcl_text tokenizer_json;        /**< a folder's file; length 0 where it is missing */
+    tpcl_text tokenizer_config_json; /**< likewise */
+    const char *model;               /**< GGUF's tokenizer.ggml.model; NULL for a folder */
+    const char *pre;                 /**< GGUF's tokenizer.ggml.pre; NULL for a folder */
+    int n_tokens, n_merges;          /**< GGUF: lengths of the arrays below */
+    const tpcl_text *tokens;         /**< GGUF: [n_tokens] */
+    const tpcl_text *merges;         /**< GGUF: [n_merges] */
+    /** GGUF: [n_tokens], or NULL. 1 normal, 2 unknown, 3 control, 4 user defined, 5 unused, 6 byte
+     */
+    const int32_t *kinds;
+    int bos_id, eos_id; /**< -1 = none */
+    /** tokenizer.chat_template, or chat_template.jinja, or tokenizer_config.json's; else length 0
+     */
     tpcl_text chat_template;
 } tpcl_tokenizer_source;
+
+/**
+ * What tpcl_tokenizer_create() takes. Valid while the checkpoint lives.
+ *
+ * Collective: no.  Blocks: no.  Allocates: no.  Errors: none.
+ */
 const tpcl_tokenizer_source *tpcl_checkpoint_tokenizer(const tpcl_checkpoint *checkpoint);
 
-/** A hash of names, shapes, types and configuration: ranks compare it before they load. */
+/**
+ * A hash of names, shapes, types and configuration: ranks compare it before they load.
+ *
+ * Collective: no.  Blocks: no.  Allocates: no.  Errors: none.
+ */
 uint64_t tpcl_checkpoint_hash(const tpcl_checkpoint *checkpoint);
 
 #ifdef __cplusplus

@@ -13,41 +13,61 @@
 extern "C" {
 #endif
 
+/** Kinds of devices, in the order in which they are preferred. */
 typedef enum tpcl_device_type {
     TPCL_DEVICE_GPU,            /**< with memory of its own */
     TPCL_DEVICE_INTEGRATED_GPU, /**< shares the host's memory */
-    TPCL_DEVICE_ACCELERATOR,
-    TPCL_DEVICE_CPU
+    TPCL_DEVICE_ACCELERATOR,    /**< neither GPU nor CPU */
+    TPCL_DEVICE_CPU             /**< cores of the host */
 } tpcl_device_type;
 
 /** What the driver says of one device. `index` is its place in the stable global list. */
 typedef struct tpcl_device_info {
-    int index;
-    tpcl_device_type type;
-    char name[256], vendor[256], platform[256], driver[256], c_version[128];
-    int compute_units;
-    uint64_t global_bytes, max_alloc_bytes, local_bytes;
-    size_t max_workgroup;
-    bool host_unified;  /**< device and host share memory */
-    bool partitionable; /**< sub-devices of some of its units can be made */
-    bool fp16;          /**< cl_khr_fp16 arithmetic; never needed */
-    bool usable;        /**< available, with a compiler */
-    int same_as;        /**< index of the same physical device under an earlier driver, or -1 */
+    int index;                /**< place in the list of all devices, from 0 */
+    tpcl_device_type type;    /**< its kind */
+    char name[256];           /**< as the driver spells it */
+    char vendor[256];         /**< likewise */
+    char platform[256];       /**< name of its OpenCL platform */
+    char driver[256];         /**< version of the driver */
+    char c_version[128];      /**< version of OpenCL C, as "OpenCL C 1.2 ..." */
+    int compute_units;        /**< cores, multiprocessors, ... */
+    uint64_t global_bytes;    /**< memory */
+    uint64_t max_alloc_bytes; /**< most of one buffer */
+    uint64_t local_bytes;     /**< memory that a work-group shares */
+    size_t max_workgroup;     /**< most work-items of a work-group */
+    bool host_unified;        /**< device and host share memory */
+    bool partitionable;       /**< sub-devices of some of its units can be made */
+    bool fp16;                /**< cl_khr_fp16 arithmetic; never needed */
+    bool usable;              /**< available, with a compiler */
+    int same_as; /**< index of the same physical device under an earlier driver, or -1 */
 } tpcl_device_info;
 
 /**
  * Lists every device of every platform: discrete GPUs, integrated GPUs, accelerators, CPUs; inside
  * a type in platform order. Platforms without devices are skipped; no device at all is n = 0.
- * Free with tpcl_device_list_free().  Errors: TPCL_ERR_DEVICE, TPCL_ERR_NOMEM.
+ *
+ * @param out  out  [n], or NULL; free with tpcl_device_list_free()
+ * Collective: no.  Blocks: yes, drivers are loaded.  Allocates: yes, the list.
+ * Errors: TPCL_ERR_DEVICE, TPCL_ERR_NOMEM.
  */
 TPCL_NODISCARD tpcl_status tpcl_device_list(tpcl_device_info **out, int *n);
+/**
+ * NULL and *NULL are no-ops; sets *list to NULL.
+ *
+ * Collective: no.  Blocks: no.  Allocates: no.  Errors: none.
+ */
 void tpcl_device_list_free(tpcl_device_info **list);
 
 typedef struct tpcl_device tpcl_device; /**< Shared: reference counted by its children. */
 
 /** Who multiplies many rows by a weight: our panel kernels, CLBlast, or what suits the device. */
-typedef enum tpcl_gemm { TPCL_GEMM_AUTO, TPCL_GEMM_PANEL, TPCL_GEMM_CLBLAST } tpcl_gemm;
+typedef enum tpcl_gemm {
+    TPCL_GEMM_AUTO,   /**< CLBlast from 32 rows on where the device is no CPU, else panels */
+    TPCL_GEMM_PANEL,  /**< always our panel kernels */
+    TPCL_GEMM_CLBLAST /**< CLBlast from 32 rows on, on any device */
+} tpcl_gemm;
 
+/** Which device, and how it is opened. All zero is the default. */
 typedef struct tpcl_device_options {
     /**
      * Which device: an index; "gpu" (both kinds), "igpu", "accelerator", "cpu"; or a substring of a
@@ -64,9 +84,9 @@ typedef struct tpcl_device_options {
      * $HOME/.cache/tpcl. "": none, as with TPCL_CACHE=0 in the environment.
      */
     const char *cache_dir;
-    tpcl_gemm gemm;
-    bool profile; /**< queue with profiling */
-    tpcl_log log;
+    tpcl_gemm gemm; /**< who multiplies many rows */
+    bool profile;   /**< queue with profiling */
+    tpcl_log log;   /**< where warnings go */
 } tpcl_device_options;
 
 /**
@@ -78,10 +98,18 @@ typedef struct tpcl_device_options {
  */
 TPCL_NODISCARD tpcl_status tpcl_device_open(const tpcl_device_options *options, tpcl_device **out);
 
-/** Drops the caller's reference and sets @p *dev to NULL. NULL and *NULL are no-ops. */
+/**
+ * Drops the caller's reference and sets *dev to NULL. NULL and *NULL are no-ops.
+ *
+ * Collective: no.  Blocks: no.  Allocates: no.  Errors: none.
+ */
 void tpcl_device_close(tpcl_device **dev);
 
-/** What was opened; `compute_units` are those of the sub-device. Valid while @p dev lives. */
+/**
+ * What was opened; `compute_units` are those of the sub-device. Valid while @p dev lives.
+ *
+ * Collective: no.  Blocks: no.  Allocates: no.  Errors: none.
+ */
 const tpcl_device_info *tpcl_device_get_info(const tpcl_device *dev);
 
 #ifdef __cplusplus

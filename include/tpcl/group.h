@@ -13,8 +13,13 @@
 extern "C" {
 #endif
 
+/**
+ * A rank's seat: device, queue, program cache, communicator, share of the work. Opaque; everything
+ * else is made from it and must be destroyed before it. One thread at a time.
+ */
 typedef struct tpcl_group tpcl_group;
 
+/** How a group is made. All zero is the default. */
 typedef struct tpcl_group_options {
     const char *device;    /**< as tpcl_device_options.select */
     const char *cache_dir; /**< as tpcl_device_options.cache_dir */
@@ -23,8 +28,8 @@ typedef struct tpcl_group_options {
     const double *weights; /**< [size] share of each rank, the same on all ranks; NULL = equal */
     tpcl_gemm gemm;        /**< as tpcl_device_options.gemm */
     bool no_binding;       /**< leave threads unbound and CPU devices whole */
-    bool profile;
-    tpcl_log log;
+    bool profile;          /**< queue with profiling */
+    tpcl_log log;          /**< where warnings go */
 } tpcl_group_options;
 
 /**
@@ -38,9 +43,21 @@ typedef struct tpcl_group_options {
  */
 TPCL_NODISCARD tpcl_status tpcl_group_create(MPI_Comm comm, const tpcl_group_options *options,
                                              tpcl_group **out);
-/** Collective unless the group has failed. NULL and *NULL are no-ops. */
+/**
+ * Ends the group and sets *group to NULL. What was made from it goes first. NULL and *NULL are
+ * no-ops.
+ *
+ * Collective: yes, unless the group has failed.  Blocks: yes, at most the deadline.  Allocates: no.
+ * Errors: none.
+ */
 void tpcl_group_destroy(tpcl_group **group);
 
+/**
+ * The caller's rank, the number of ranks, the rank's device and the group's communicator. Both
+ * belong to the group.
+ *
+ * Collective: no.  Blocks: no.  Allocates: no.  Errors: none.
+ */
 int tpcl_group_rank(const tpcl_group *group);
 int tpcl_group_size(const tpcl_group *group);
 tpcl_device *tpcl_group_device(tpcl_group *group);

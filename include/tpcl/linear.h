@@ -10,14 +10,14 @@
 extern "C" {
 #endif
 
-/** y = x W^T (+ bias) with this rank's part of W on its device. */
+/** y = x W^T (+ bias) with this rank's part of W on its device. Opaque. */
 typedef struct tpcl_linear tpcl_linear;
 
 /** One of the tensors that a column-parallel layer stacks. */
 typedef struct tpcl_linear_part {
     const tpcl_host_tensor *weight; /**< [out, in], the whole model's */
     const tpcl_host_tensor *bias;   /**< [out], or NULL */
-    const tpcl_range *rows;         /**< [size] each rank's rows of it; NULL = an equal split */
+    const tpcl_range *rows;         /**< [size] each rank's rows; NULL = by the group's weights */
 } tpcl_linear_part;
 
 /**
@@ -30,6 +30,9 @@ typedef struct tpcl_linear_part {
  * y   out   [tokens, sum of outs]      [tokens, sum of its rows]
  *
  * Host tensors are read here, by range, and not kept.
+ *
+ * @param n_parts  in   1 to 8
+ * @param out      out  NULL on failure; release with tpcl_linear_destroy()
  * Collective: no.  Blocks: yes (upload).  Allocates: yes.
  * Errors: TPCL_ERR_ARG, TPCL_ERR_SHAPE, TPCL_ERR_UNSUPPORTED, TPCL_ERR_IO, TPCL_ERR_NOMEM,
  * TPCL_ERR_DEVICE_MEM, TPCL_ERR_DEVICE.
@@ -47,20 +50,37 @@ TPCL_NODISCARD tpcl_status tpcl_column_linear_create(tpcl_group *group,
  * x   in    [tokens, in]       [tokens, its columns]
  * y   out   [tokens, out]      the same on every rank
  *
- * @param columns  in  [size] ranges of the input, as the layer before was cut; NULL = an equal
- * split in whole quantisation blocks. A cut inside a block widens the weight to f32. Collective: no
- * (the forward call is).  Otherwise as tpcl_column_linear_create.
+ * @param bias     in   [out], or NULL
+ * @param columns  in   [size] ranges of the input, as the layer before was cut; NULL = by the
+ * group's weights, in whole quantisation blocks. A cut inside a block widens the weight to f32.
+ * @param out      out  NULL on failure; release with tpcl_linear_destroy()
+ * Collective: no (the forward call is).  Blocks: yes (upload).  Allocates: yes.
+ * Errors: as tpcl_column_linear_create().
  */
 TPCL_NODISCARD tpcl_status tpcl_row_linear_create(tpcl_group *group, const tpcl_host_tensor *weight,
                                                   const tpcl_host_tensor *bias,
                                                   const tpcl_range *columns, tpcl_linear **out);
 
-/** Replicated: every rank holds all of W and computes all of y. No communication. */
+/**
+ * Replicated: every rank holds all of W and computes all of y. No communication.
+ *
+ *           whole model        on rank r
+ * weight    [out, in]          the same on every rank
+ * x   in    [tokens, in]       the same on every rank
+ * y   out   [tokens, out]      the same on every rank
+ *
+ * Collective: no.  Blocks: yes (upload).  Allocates: yes.
+ * Errors: as tpcl_column_linear_create().
+ */
 TPCL_NODISCARD tpcl_status tpcl_replicated_linear_create(tpcl_group *group,
                                                          const tpcl_host_tensor *weight,
                                                          const tpcl_host_tensor *bias,
                                                          tpcl_linear **out);
-/** NULL and *NULL are no-ops; sets *layer to NULL. */
+/**
+ * NULL and *NULL are no-ops; sets *layer to NULL.
+ *
+ * Collective: no.  Blocks: no.  Allocates: no.  Errors: none.
+ */
 void tpcl_linear_destroy(tpcl_linear **layer);
 
 /**
@@ -71,7 +91,11 @@ void tpcl_linear_destroy(tpcl_linear **layer);
 TPCL_NODISCARD tpcl_status tpcl_linear_forward(tpcl_linear *layer, const tpcl_tensor *x,
                                                tpcl_tensor *y, int tokens);
 
-/** Inputs and outputs on this rank, bytes of its weight. */
+/**
+ * Inputs and outputs on this rank, and the bytes of its weight and bias on the device.
+ *
+ * Collective: no.  Blocks: no.  Allocates: no.  Errors: none.
+ */
 int tpcl_linear_in(const tpcl_linear *layer);
 int tpcl_linear_out(const tpcl_linear *layer);
 uint64_t tpcl_linear_bytes(const tpcl_linear *layer);

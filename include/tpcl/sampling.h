@@ -18,8 +18,8 @@ typedef struct tpcl_sampling {
                           finite */
     int top_k;         /**< 0 = off; >= vocab = off */
     float top_p;       /**< in [0, 1]; 1 = off; 0 keeps the best only */
-    uint64_t seed;
-    float min_p; /**< in [0, 1]; 0 = off; 1 keeps what is as likely as the best */
+    uint64_t seed;     /**< of the draws */
+    float min_p;       /**< in [0, 1]; 0 = off; 1 keeps what is as likely as the best */
     float
         repetition_penalty; /**< >= 0, finite; 0 or 1 = off; above 1 makes repetition less likely */
     int penalty_last;       /**< how many of the latest ids of the history count; 0 = all */
@@ -31,8 +31,8 @@ typedef struct tpcl_sample_input {
     int n;                  /**< the vocabulary, padding rows too; 1 or more */
     int valid;              /**< ids from here on (padding) are never looked at; 0 = n */
     const int32_t *history; /**< [n_history] ids so far, prompt and generated; for the penalty */
-    int n_history;
-    uint64_t step; /**< number of tokens drawn before in this sequence */
+    int n_history;          /**< how many */
+    uint64_t step;          /**< number of tokens drawn before in this sequence */
 } tpcl_sample_input;
 
 /**

@@ -7,43 +7,56 @@
 extern "C" {
 #endif
 
-/* One line per code; the enum and tpcl_status_text() are both generated from it. */
-#define TPCL_STATUS_LIST(X)                                     \
-    X(TPCL_OK, "success")                                       \
-    X(TPCL_ERR_ARG, "invalid argument")                         \
-    X(TPCL_ERR_SHAPE, "shape or size does not fit")             \
-    X(TPCL_ERR_FORMAT, "damaged or inconsistent file")          \
-    X(TPCL_ERR_UNSUPPORTED, "valid, but not supported")         \
-    X(TPCL_ERR_OPEN, "cannot open")                             \
-    X(TPCL_ERR_IO, "read or write failed")                      \
-    X(TPCL_ERR_NOMEM, "out of host memory")                     \
-    X(TPCL_ERR_NO_DEVICE, "no usable OpenCL device")            \
-    X(TPCL_ERR_DEVICE, "OpenCL call failed")                    \
-    X(TPCL_ERR_DEVICE_MEM, "out of device memory")              \
-    X(TPCL_ERR_COMM, "MPI call failed")                         \
-    X(TPCL_ERR_TIMEOUT, "a rank did not answer in time")        \
-    X(TPCL_ERR_MISMATCH, "ranks disagree")                      \
-    X(TPCL_ERR_PEER, "another rank failed")                     \
-    X(TPCL_ERR_GROUP_FAILED, "the group has failed before")     \
-    X(TPCL_ERR_NONFINITE, "a value is not a finite number")     \
+/** X(code, text) for every status: the enumeration and tpcl_status_text() are made from it. */
+#define TPCL_STATUS_LIST(X)                                 \
+    X(TPCL_OK, "success")                                   \
+    X(TPCL_ERR_ARG, "invalid argument")                     \
+    X(TPCL_ERR_SHAPE, "shape or size does not fit")         \
+    X(TPCL_ERR_FORMAT, "damaged or inconsistent file")      \
+    X(TPCL_ERR_UNSUPPORTED, "valid, but not supported")     \
+    X(TPCL_ERR_OPEN, "cannot open")                         \
+    X(TPCL_ERR_IO, "read or write failed")                  \
+    X(TPCL_ERR_NOMEM, "out of host memory")                 \
+    X(TPCL_ERR_NO_DEVICE, "no usable OpenCL device")        \
+    X(TPCL_ERR_DEVICE, "OpenCL call failed")                \
+    X(TPCL_ERR_DEVICE_MEM, "out of device memory")          \
+    X(TPCL_ERR_COMM, "MPI call failed")                     \
+    X(TPCL_ERR_TIMEOUT, "a rank did not answer in time")    \
+    X(TPCL_ERR_MISMATCH, "ranks disagree")                  \
+    X(TPCL_ERR_PEER, "another rank failed")                 \
+    X(TPCL_ERR_GROUP_FAILED, "the group has failed before") \
+    X(TPCL_ERR_NONFINITE, "a value is not a finite number") \
     X(TPCL_ERR_INTERRUPTED, "interrupted")
 
+/** What a call that can fail returns. */
 typedef enum tpcl_status {
 #define X(code, text) code,
     TPCL_STATUS_LIST(X)
 #undef X
 } tpcl_status;
 
+/** Before a function whose status must be looked at: the compiler warns where it is not. */
 #if defined(__GNUC__)
 #define TPCL_NODISCARD __attribute__((warn_unused_result))
 #else
 #define TPCL_NODISCARD
 #endif
 
-/** Fixed English text for a code; never NULL. */
+/**
+ * A fixed English text for a code: "success", "invalid argument", ... Never NULL, and valid for
+ * ever; a number that is no code is "unknown status".
+ *
+ * Collective: no.  Blocks: no.  Allocates: no.  Errors: none.
+ */
 const char *tpcl_status_text(tpcl_status status);
 
-/** Message of the last failure on the calling thread: what, which numbers, what to do. "" if none. */
+/**
+ * The message of the last failure on the calling thread, one line: what, where, which numbers, what
+ * to do. "" if none. Each thread has its own; a call that succeeds leaves it as it was.
+ *
+ * Collective: no.  Blocks: no.  Allocates: no.  Errors: none. The text is valid until the
+ * thread's next failure.
+ */
 const char *tpcl_last_error(void);
 
 /**

@@ -7,12 +7,13 @@
 extern "C" {
 #endif
 
-/* The one place where the version is written; CMakeLists.txt reads these three lines. A new patch
- * number keeps programs compiling and their results; while the major number is 0, a new minor
- * number may change the interface, as CHANGELOG.md then says. find_package(tpcl 0.2) takes any
- * 0.2.x. */
+/* The one place where the version is written: CMakeLists.txt reads these three lines. What a change
+ * of each promises is in docs/VERSIONING.md; find_package(tpcl 0.2) takes any 0.2.x. */
+/** A change breaks programs; 0 until the interface has settled. */
 #define TPCL_VERSION_MAJOR 0
+/** A change adds; while the major number is 0 it may also break, as CHANGELOG.md then says. */
 #define TPCL_VERSION_MINOR 2
+/** A change repairs: programs go on compiling, with the same results. */
 #define TPCL_VERSION_PATCH 0
 
 /** A version as one number: `#if TPCL_VERSION >= TPCL_VERSION_NUMBER(0, 2, 0)`. */
@@ -20,7 +21,9 @@ extern "C" {
 /** The version of these headers, to compare with TPCL_VERSION_NUMBER(). */
 #define TPCL_VERSION TPCL_VERSION_NUMBER(TPCL_VERSION_MAJOR, TPCL_VERSION_MINOR, TPCL_VERSION_PATCH)
 
+/** Three numbers as text, with dots. */
 #define TPCL_VERSION_JOIN_(major, minor, patch) #major "." #minor "." #patch
+/** Three macros as text, with dots. */
 #define TPCL_VERSION_JOIN(major, minor, patch) TPCL_VERSION_JOIN_(major, minor, patch)
 /** The version of these headers as text, such as "0.2.0". */
 #define TPCL_VERSION_STRING \
