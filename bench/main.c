@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "help.h"
 #include "read.h"
 #include "rows.h"
 

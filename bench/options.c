@@ -10,10 +10,26 @@
 #include <strings.h>
 #include <sysexits.h>
 
-#include "files.h"
-
 enum { LIST_MAX = 512, SIZE_LIMIT = 1 << 30 };
 #define DEFAULT_SHAPE "smollm2-135m"
+
+const struct bench_option_row bench_option_table[] = {
+    {"list", NULL, 'l', false, "print the rows that would run: case, dimensions, shape, type",
+     NULL},
+    {"shape", "FILE", 's', false,
+     "sizes of a model: a file of name=value lines, or the name of one that is built in",
+     DEFAULT_SHAPE},
+    {"dtype", "LIST", 'd', false, "types of weights and caches, of f32,f16,bf16,q8_0,q4_0,q4_1",
+     "all"},
+    {"tokens", "LIST", 't', false,
+     "tokens of a step; for attention 1 is decoding and more is a prompt", "1,256"},
+    {"reps", "N", 'n', false, "samples of each row", "20"},
+    {"device", "SEL", 'v', false, "OpenCL device, as in tpcl run --help", NULL},
+    {"format", "table|csv|jsonl", 'f', false, "how the rows are printed", "table"},
+    {"help", NULL, 'h', true, "show this help", NULL},
+    {"version", NULL, 'V', true, "show the version", NULL},
+};
+const size_t bench_option_count = sizeof bench_option_table / sizeof bench_option_table[0];
 
 struct parser {
     struct bench_settings *s;
@@ -172,13 +188,12 @@ static int take_option(const struct parser *p, int letter, char **argv)
 
 int bench_options_parse(struct bench_settings *s, int argc, char **argv, char *message, size_t size)
 {
-    static const struct option options[] = {
-        {"shape", required_argument, NULL, 's'},  {"dtype", required_argument, NULL, 'd'},
-        {"tokens", required_argument, NULL, 't'}, {"reps", required_argument, NULL, 'n'},
-        {"device", required_argument, NULL, 'v'}, {"format", required_argument, NULL, 'f'},
-        {"list", no_argument, NULL, 'l'},         {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},      {0},
-    };
+    struct option options[sizeof bench_option_table / sizeof bench_option_table[0] + 1] = {0};
+    for (size_t i = 0; i < bench_option_count; i++) {
+        const struct bench_option_row *row = &bench_option_table[i];
+        options[i] = (struct option){row->name, row->argument ? required_argument : no_argument,
+                                     NULL, row->code};
+    }
     const struct parser p = {s, message, size};
     *s = (struct bench_settings){
         .tokens = {1, 256}, .n_tokens = 2, .dtypes = BENCH_WEIGHTS, .reps = 20};
@@ -189,56 +204,4 @@ int bench_options_parse(struct bench_settings *s, int argc, char **argv, char *m
         code = letter == 1 ? take_operand(&p, optarg) : take_option(&p, letter, argv);
     while (!code && optind < argc) code = take_operand(&p, argv[optind++]);
     return code;
-}
-
-void bench_help_print(void)
-{
-    printf(
-        "Usage: tpcl-bench [CASE [SHAPE]]... [OPTION]...\n\n"
-        "Checks each case against its reference, then times it. CASE is a name or its beginning;\n"
-        "SHAPE (as 1x576x1536) runs that case at that shape only. Without CASE: all of them.\n"
-        "Under mpiexec every rank runs every row on its own device, at the same time, and the\n"
-        "slowest one counts.\n\n"
-        "Options:\n"
-        "      --list          print the rows that would run: case, dimensions, shape, type\n"
-        "      --shape FILE    sizes of a model: a file of name=value lines, or one of\n"
-        "                      %s\n"
-        "                      (default: " DEFAULT_SHAPE ")\n"
-        "      --dtype LIST    types of weights and caches, of f32,f16,bf16,q8_0,q4_0,q4_1\n"
-        "                      (default: all)\n"
-        "      --tokens LIST   tokens of a step; for attention 1 is decoding and more is a prompt\n"
-        "                      (default: 1,256)\n"
-        "      --reps N        samples of each row (default: 20)\n"
-        "      --device SEL    OpenCL device, as in tpcl run --help\n"
-        "      --format table|csv|jsonl   (default: table)\n"
-        "  -h, --help          show this help\n"
-        "  -V, --version       show the version\n\n"
-        "Columns (version 1): case, shape, dtype, ranks, verdict, max_err, reps, min_us, "
-        "median_us,\n"
-        "p90_us, sd_us, GB/s, GFLOP/s, peer, ratio, repro. In jsonl GB/s is gbps, GFLOP/s gflops,\n"
-        "what does not apply is null, and each line also has version, device, driver, git.\n"
-        "A sample is the mean of a batch of runs of about 2 ms; the clock stops when the queue is\n"
-        "drained. Rates are of the traffic and arithmetic that cannot be avoided, for one rank.\n"
-        "peer and ratio: clblast:time and MPI_Allreduce:time divide the peer's median by ours;\n"
-        "read:GB/s divides our rate by the best rate at which this device read half a gigabyte.\n"
-        "Either way more than 1 is better than the peer. Both are timed in turn, in one process.\n"
-        "Weights and caches lie there often enough to be read from memory.\n\n"
-        "Examples:\n"
-        "  tpcl-bench\n"
-        "  tpcl-bench ops/linear --shape qwen3-0.6b --dtype bf16,q4_0 --tokens 1,32,256\n"
-        "  tpcl-bench ops/linear 1x576x1536 --dtype q4_1 --reps 100 --format csv\n"
-        "  mpiexec -n 2 tpcl-bench comm --format jsonl\n\n"
-        "Exit codes:\n"
-        "    0  every row passed\n"
-        "    1  a result was wrong\n"
-        "   64  usage\n"
-        "   65  a damaged shape file\n"
-        "   66  a shape file that cannot be opened\n"
-        "   69  no usable OpenCL device\n"
-        "   70  an OpenCL call failed\n"
-        "   71  out of memory\n"
-        "   74  standard output could not be written\n"
-        "   75  a rank was lost or did not answer in time\n"
-        "   76  the ranks have different command lines\n",
-        bench_shape_names);
 }

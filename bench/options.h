@@ -28,10 +28,19 @@ struct bench_settings {
     bool list, help, version;
 };
 
+/* The one table of options: parsing, help and the man page are made from it. */
+struct bench_option_row {
+    const char *name, *argument; /* argument NULL = a flag */
+    char code;                   /* what getopt returns */
+    bool letter;                 /* code is also a short option */
+    const char *help, *fallback; /* the default, or NULL */
+};
+extern const struct bench_option_row bench_option_table[];
+extern const size_t bench_option_count;
+
 /* Returns 0, or an exit code of <sysexits.h> and the reason. Prints nothing. */
 int bench_options_parse(struct bench_settings *s, int argc, char **argv, char *message,
                         size_t size);
-void bench_help_print(void);
 
 /* Writes "f16", "q4_0", ... */
 void bench_dtype_text(tpcl_dtype dtype, char out[8]);

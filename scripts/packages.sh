@@ -33,6 +33,7 @@ packages_test="
     file
     g++
     libcmocka-dev
+    mandoc
     mesa-opencl-icd
     oclgrind
 "

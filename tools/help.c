@@ -7,10 +7,9 @@
 
 #include "build_info.h"
 #include "commands.h"
+#include "help.h"
 
-static const struct {
-    const char *arguments, *what, *more, *examples;
-} verbs[VERBS] = {
+const struct help_command help_commands[VERBS] = {
     [VERB_RUN] =
         {"MODEL (-p TEXT | -f FILE | --ids LIST) [OPTION]...", "generate text from a prompt",
          "MODEL is a .gguf file, or a folder with config.json and safetensors files. The text "
@@ -54,21 +53,22 @@ static const struct {
          "  tpcl inspect model.gguf --json\n"},
 };
 
-static const char exit_text[] =
-    "Exit codes:\n"
-    "    0  success\n"
-    "   64  usage: an option, a token id or a prompt that does not fit\n"
-    "   65  damaged or unsupported model file\n"
-    "   66  a file cannot be opened, or a program cannot be started\n"
-    "   69  no usable OpenCL device\n"
-    "   70  an OpenCL call failed, or a value is not finite\n"
-    "   71  out of memory, on the host or on a device\n"
-    "   73  the output file cannot be created\n"
-    "   74  reading or writing failed\n"
-    "   75  a rank was lost or did not answer in time\n"
-    "   76  ranks disagree\n"
-    "  130  interrupted\n"
-    "All ranks leave with one code, that of the lowest failing rank.\n";
+const struct help_code help_codes[] = {
+    {0, "success"},
+    {64, "usage: an option, a token id or a prompt that does not fit"},
+    {65, "damaged or unsupported model file"},
+    {66, "a file cannot be opened, or a program cannot be started"},
+    {69, "no usable OpenCL device"},
+    {70, "an OpenCL call failed, or a value is not finite"},
+    {71, "out of memory, on the host or on a device"},
+    {73, "the output file cannot be created"},
+    {74, "reading or writing failed"},
+    {75, "a rank was lost or did not answer in time"},
+    {76, "ranks disagree"},
+    {130, "interrupted"},
+};
+const size_t help_code_count = sizeof help_codes / sizeof help_codes[0];
+const char help_code_note[] = "All ranks leave with one code, that of the lowest failing rank.\n";
 
 /* Breaks `text` at blanks, continuing at column `indent`. */
 static void put_wrapped(const char *text, int indent, int width)
@@ -108,24 +108,36 @@ static void put_option(const struct option_row *row)
     put_wrapped(text, 26, 100);
 }
 
+static void put_codes(void)
+{
+    printf("Exit codes:\n");
+    for (size_t i = 0; i < help_code_count; i++)
+        printf("  %3d  %s\n", help_codes[i].code, help_codes[i].meaning);
+    printf("%s", help_code_note);
+}
+
 static void put_overview(void)
 {
     printf(
         "Usage: tpcl COMMAND ...\n\n"
         "Runs one language model over several OpenCL devices, one MPI rank each.\n\nCommands:\n");
-    for (int v = 0; v < VERBS; v++) printf("  %-12s%s\n", verb_name((enum verb)v), verbs[v].what);
+    for (int v = 0; v < VERBS; v++)
+        printf("  %-12s%s\n", verb_name((enum verb)v), help_commands[v].what);
     printf("\nEach has its own help: tpcl COMMAND --help. tpcl --version shows versions.\n\n"
            "Examples:\n");
     for (int v = 0; v < VERBS; v++) {
-        const char *examples = verbs[v].examples;
+        const char *examples = help_commands[v].examples;
         printf("%.*s\n", (int)strcspn(examples, "\n"), examples);
     }
-    printf("\n%s\n", exit_text);
-    printf("Every option has a twin in the environment, shown in brackets in the help of its\n"
+    printf("\n");
+    put_codes();
+    printf("\nEvery option has a twin in the environment, shown in brackets in the help of its\n"
            "command: TPCL_ and its name in capitals. A flag is 1 or 0 there. The command line\n"
-           "outweighs the environment. Others: TPCL_CACHE=0 (keep no compiled kernels), TPCL_TTY\n"
-           "(1: stderr is a terminal although a launcher stands between, 2: stdout, 3: both),\n"
-           "TPCL_MPIEXEC (what --tp starts instead of mpiexec).\n");
+           "outweighs the environment. Others:\n");
+    for (size_t i = 0; i < option_other_count; i++) {
+        printf("  %-14s", option_others[i].name);
+        put_wrapped(option_others[i].help, 16, 100);
+    }
 }
 
 void help_print(enum verb verb)
@@ -134,11 +146,13 @@ void help_print(enum verb verb)
         put_overview();
         return;
     }
-    printf("Usage: tpcl %s %s\n\n%s", verb_name(verb), verbs[verb].arguments, verbs[verb].more);
+    printf("Usage: tpcl %s %s\n\n%s", verb_name(verb), help_commands[verb].arguments,
+           help_commands[verb].more);
     printf("\nOptions [and their environment twins]:\n");
     for (size_t i = 0; i < option_count; i++)
         if (option_table[i].verbs & 1u << verb) put_option(&option_table[i]);
-    printf("\nExamples:\n%s\n%s", verbs[verb].examples, exit_text);
+    printf("\nExamples:\n%s\n", help_commands[verb].examples);
+    put_codes();
 }
 
 void version_print(void)

@@ -97,8 +97,13 @@ const size_t option_count = sizeof option_table / sizeof option_table[0];
 enum { OPTIONS_MAX = 64 };
 _Static_assert(sizeof option_table / sizeof option_table[0] < OPTIONS_MAX, "raise OPTIONS_MAX");
 
-/* Names that the library or the launcher reads, and that are no option's twin. */
-static const char *const other_names[] = {"TPCL_CACHE", "TPCL_TTY", "TPCL_MPIEXEC"};
+/* The library or the launcher reads them. */
+const struct option_other option_others[] = {
+    {"TPCL_CACHE", "0: keep no compiled kernels"},
+    {"TPCL_TTY", "1: stderr is a terminal although a launcher stands between, 2: stdout, 3: both"},
+    {"TPCL_MPIEXEC", "what --tp starts instead of mpiexec"},
+};
+const size_t option_other_count = sizeof option_others / sizeof option_others[0];
 
 /* Where the value of each option came from. */
 enum source { FROM_DEFAULT, FROM_ENVIRONMENT, FROM_COMMAND_LINE };
@@ -216,8 +221,9 @@ static void warn_unknown_names(char **environment)
             known =
                 option_table[i].twin && strlen(name) == length && memcmp(name, *entry, length) == 0;
         }
-        for (size_t i = 0; i < sizeof other_names / sizeof other_names[0] && !known; i++)
-            known = strlen(other_names[i]) == length && memcmp(other_names[i], *entry, length) == 0;
+        for (size_t i = 0; i < option_other_count && !known; i++)
+            known = strlen(option_others[i].name) == length &&
+                    memcmp(option_others[i].name, *entry, length) == 0;
         const size_t used = strlen(names);
         if (!known && used + length + 3 < sizeof names)
             snprintf(names + used, sizeof names - used, "%s%.*s", used ? ", " : "", (int)length,

@@ -53,6 +53,13 @@ struct option_row {
 extern const struct option_row option_table[];
 extern const size_t option_count;
 
+/* Names in the environment that are no option's twin. */
+struct option_other {
+    const char *name, *help;
+};
+extern const struct option_other option_others[];
+extern const size_t option_other_count;
+
 /* Fills *s from defaults, environment and argv, in rising order of weight. Returns 0, or EX_USAGE
  * with the message recorded (report.h); s->verb and s->tp are then set as far as they were read. */
 int options_parse(struct settings *s, int argc, char **argv);

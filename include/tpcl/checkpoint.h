@@ -64,34 +64,34 @@ typedef struct tpcl_model_config {
     tpcl_rope_scaling rope_scaling; /**< how the rotation is stretched beyond the first context */
     int bos_id;                     /**< -1 = none */
     int n_stop_ids;                 /**< how many of `stop_ids` there are */
-    int32_t
-        stop_ids[TPCL_MAX_STOP_IDS]; /**< config.json, generation_config.json, GGUF eos/eot/eom */
+    /** Of config.json and generation_config.json, or GGUF's eos, eot and eom. */
+    int32_t stop_ids[TPCL_MAX_STOP_IDS];
 } tpcl_model_config;
 
 /** What a tensor is for, whatever its file calls it. Layer tensors also have a layer number. */
 typedef enum tpcl_weight_role {
-    TPCL_W_EMBED,     /**< [vocab, hidden] */
-    TPCL_W_OUT_NORM,  /**< [hidden] */
+    TPCL_W_EMBED,     /**< embedding [vocab, hidden] */
+    TPCL_W_OUT_NORM,  /**< norm before the head [hidden] */
     TPCL_W_LM_HEAD,   /**< [vocab, hidden]; when tied, the embedding itself is returned */
-    TPCL_W_ATTN_NORM, /**< [hidden] */
-    TPCL_W_Q,
-    TPCL_W_K,
-    TPCL_W_V, /**< [heads * head_dim, hidden]; kv_heads for K, V */
-    TPCL_W_Q_BIAS,
-    TPCL_W_K_BIAS,
-    TPCL_W_V_BIAS, /**< [heads * head_dim]; kv_heads for K, V */
-    TPCL_W_Q_NORM,
-    TPCL_W_K_NORM, /**< [head_dim] */
-    TPCL_W_O,
-    TPCL_W_O_BIAS,   /**< [hidden, heads * head_dim], [hidden] */
-    TPCL_W_FFN_NORM, /**< [hidden] */
-    TPCL_W_GATE,
-    TPCL_W_UP,
-    TPCL_W_DOWN, /**< [inter, hidden] twice, [hidden, inter] */
-    TPCL_W_GATE_BIAS,
-    TPCL_W_UP_BIAS,
-    TPCL_W_DOWN_BIAS,
-    TPCL_W_ROLES
+    TPCL_W_ATTN_NORM, /**< norm before the attention [hidden] */
+    TPCL_W_Q,         /**< [heads * head_dim, hidden] */
+    TPCL_W_K,         /**< [kv_heads * head_dim, hidden] */
+    TPCL_W_V,         /**< [kv_heads * head_dim, hidden] */
+    TPCL_W_Q_BIAS,    /**< [heads * head_dim] */
+    TPCL_W_K_BIAS,    /**< [kv_heads * head_dim] */
+    TPCL_W_V_BIAS,    /**< [kv_heads * head_dim] */
+    TPCL_W_Q_NORM,    /**< norm of each q head [head_dim] */
+    TPCL_W_K_NORM,    /**< norm of each k head [head_dim] */
+    TPCL_W_O,         /**< [hidden, heads * head_dim] */
+    TPCL_W_O_BIAS,    /**< [hidden] */
+    TPCL_W_FFN_NORM,  /**< norm before the MLP [hidden] */
+    TPCL_W_GATE,      /**< [inter, hidden] */
+    TPCL_W_UP,        /**< [inter, hidden] */
+    TPCL_W_DOWN,      /**< [hidden, inter] */
+    TPCL_W_GATE_BIAS, /**< [inter] */
+    TPCL_W_UP_BIAS,   /**< [inter] */
+    TPCL_W_DOWN_BIAS, /**< [hidden] */
+    TPCL_W_ROLES      /**< how many roles there are */
 } tpcl_weight_role;
 
 /** One text of a file: bytes, not terminated, maybe with NUL inside. */

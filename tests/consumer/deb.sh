@@ -45,6 +45,11 @@ for file in include/tpcl/tpcl.h share/doc/libtpcl-dev/README.md share/doc/libtpc
     [ -s "$work/libtpcl-dev/usr/$file" ] || fail "libtpcl-dev: no $file"
 done
 
+for file in libtpcl-dev/usr/share/man/man7/tpcl.7.gz tpcl/usr/share/man/man1/tpcl.1.gz \
+    tpcl/usr/share/man/man1/tpcl-run.1.gz tpcl/usr/share/man/man1/tpcl-bench.1.gz; do
+    gzip -dc "$work/$file" | grep -q '^\.TH TPCL' || fail "no page in $file"
+done
+
 has_field "$devel" Section "^libdevel\$"
 for package in libclblast-dev libjansson-dev "(libmpich|libopenmpi)-dev" libpcre2-dev \
     libutf8proc-dev ocl-icd-opencl-dev pkgconf; do

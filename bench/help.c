@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "help.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "files.h"
+#include "options.h"
+
+const char bench_arguments[] = "[CASE [SHAPE]]... [OPTION]...";
+
+const char bench_what[] =
+    "Checks each case against its reference, then times it. CASE is a name or its beginning;\n"
+    "SHAPE (as 1x576x1536) runs that case at that shape only. Without CASE: all of them.\n"
+    "Under mpiexec every rank runs every row on its own device, at the same time, and the\n"
+    "slowest one counts.\n";
+
+const char bench_columns[] =
+    "Columns (version 1): case, shape, dtype, ranks, verdict, max_err, reps, min_us, median_us,\n"
+    "p90_us, sd_us, GB/s, GFLOP/s, peer, ratio, repro. In jsonl GB/s is gbps, GFLOP/s gflops,\n"
+    "what does not apply is null, and each line also has version, device, driver, git.\n"
+    "A sample is the mean of a batch of runs of about 2 ms; the clock stops when the queue is\n"
+    "drained. Rates are of the traffic and arithmetic that cannot be avoided, for one rank.\n"
+    "peer and ratio: clblast:time and MPI_Allreduce:time divide the peer's median by ours;\n"
+    "read:GB/s divides our rate by the best rate at which this device read half a gigabyte.\n"
+    "Either way more than 1 is better than the peer. Both are timed in turn, in one process.\n"
+    "Weights and caches lie there often enough to be read from memory.\n";
+
+const char bench_examples[] =
+    "  tpcl-bench\n"
+    "  tpcl-bench ops/linear --shape qwen3-0.6b --dtype bf16,q4_0 --tokens 1,32,256\n"
+    "  tpcl-bench ops/linear 1x576x1536 --dtype q4_1 --reps 100 --format csv\n"
+    "  mpiexec -n 2 tpcl-bench comm --format jsonl\n";
+
+const struct bench_code bench_codes[] = {
+    {0, "every row passed"},
+    {1, "a result was wrong"},
+    {64, "usage"},
+    {65, "a damaged shape file"},
+    {66, "a shape file that cannot be opened"},
+    {69, "no usable OpenCL device"},
+    {70, "an OpenCL call failed"},
+    {71, "out of memory"},
+    {74, "standard output could not be written"},
+    {75, "a rank was lost or did not answer in time"},
+    {76, "the ranks have different command lines"},
+};
+const size_t bench_code_count = sizeof bench_codes / sizeof bench_codes[0];
+
+static void put_option(const struct bench_option_row *row)
+{
+    char left[60];
+    snprintf(left, sizeof left, "%c%c%s --%s%s%s", row->letter ? '-' : ' ',
+             row->letter ? row->code : ' ', row->letter ? "," : " ", row->name,
+             row->argument ? " " : "", row->argument ? row->argument : "");
+    if (printf("  %-20s", left) > 22) printf("\n%22s", "");
+    printf("%s\n", row->help);
+    if (strcmp(row->name, "shape") == 0) printf("%22s%s\n", "", bench_shape_names);
+    if (row->fallback) printf("%22s(default: %s)\n", "", row->fallback);
+}
+
+void bench_help_print(void)
+{
+    printf("Usage: tpcl-bench %s\n\n%s\nOptions:\n", bench_arguments, bench_what);
+    for (size_t i = 0; i < bench_option_count; i++) put_option(&bench_option_table[i]);
+    printf("\n%s\nExamples:\n%s\nExit codes:\n", bench_columns, bench_examples);
+    for (size_t i = 0; i < bench_code_count; i++)
+        printf("  %3d  %s\n", bench_codes[i].code, bench_codes[i].meaning);
+}
