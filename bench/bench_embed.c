@@ -84,7 +84,13 @@ done:
 static tpcl_status run(struct bench_run *r)
 {
     struct state *s = r->state;
-    return tpi_embed(s->weight, s->ids, s->y, (int)r->shape[TOKENS], 0);
+    const tpi_embed_args args = {.weight = s->weight,
+                                 .ids = s->ids,
+                                 .y = s->y,
+                                 .tokens = (int)r->shape[TOKENS],
+                                 .base = {0, s->weight->n},
+                                 .vocab = s->weight->n};
+    return tpi_embed(&args);
 }
 
 static tpcl_status check(struct bench_run *r, double *max_err)

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* embed.cl - vocabulary look-up in a panelled weight, masked to this rank's rows
  *
- *     y[t, :] = W[ids[t] - v0, :]   where v0 <= ids[t] < v0 + rows
- *               0                   elsewhere: another rank owns the word
+ *     y[t, :] = W[ids[t] - base, :]                where base <= ids[t] < base + n_base
+ *               W[n_base + ids[t] - added, :]      where added <= ids[t] < added + n_added
+ *               NaN                                where ids[t] is not in [0, vocab), if vocab > 0
+ *               0                                  elsewhere: another rank owns the word
  *
- * ids    [tokens]        i32   global word numbers
- * w      panels of [rows, k]   see panel.clh; the same buffer as a tied LM head
+ * ids    [tokens]        i32   global word numbers, any value
+ * w      panels of [n_base + n_added, k]   see panel.clh; the same buffer as a tied LM head
  * y      [tokens, k]     f32
  *
  * Launch     global = (ceil(k / 32), tokens), local = (1, 1): one work-item, 32 columns of one row
  * Build      panel.clh's macros
- * Numerics   exact: the stored value widened
+ * Numerics   exact: the stored value widened; block types have the one rounding of scale * q + minimum
  * Needs      OpenCL C 1.2, no extensions, no local memory
  * Reference  tpcl_ref_embed() in lib/ops/reference.c
  */
@@ -19,40 +21,30 @@
 /* One element of a panel. */
 static inline float panel_element(__global const uchar *panel, int k, int lane)
 {
-#if defined(DT_F32)
-    return ((__global const float *)panel)[(size_t)k * P + lane];
-#elif defined(DT_F16)
-    return vload_half((size_t)k * P + lane, (__global const half *)panel);
-#elif defined(DT_BF16)
-    return as_float((uint)((__global const ushort *)panel)[(size_t)k * P + lane] << 16);
+#ifdef COLUMN_BYTES
+    return lane_column(panel, k, lane);
 #else
     __global const uchar *block = panel + (size_t)(k / BLOCK) * BLOCK_BYTES;
-    const int c = k % BLOCK;
-    __global const half *scales = (__global const half *)(block + SCALE_AT);
-    const float d = vload_half(lane, scales);
-#if defined(DT_Q8_0)
-    return d * (float)((__global const char *)block)[c * P + lane];
-#else
-    const uchar two = block[c / 2 * P + lane];
-    const float q = (float)(c % 2 ? two >> 4 : two & 15);
-#if defined(DT_Q4_0)
-    return fma(q, d, d * -8.0f);
-#else
-    return fma(q, d, vload_half(P + lane, scales));
-#endif
-#endif
+    const float d = lane_scale(block, lane);
+    const float2 q = lane_pair(block, k % BLOCK / 2, lane);
+    return fma(k % 2 ? q.y : q.x, d, lane_offset(block, lane, d));
 #endif
 }
 
 __kernel void embed(__global const int *ids, __global const uchar *w, __global float *y, int k,
-                    int v0, int rows)
+                    int base, int n_base, int added, int n_added, int vocab)
 {
     const size_t t = get_global_id(1);
     const int k0 = (int)get_global_id(0) * 32;
-    const int row = ids[t] - v0;
-    const bool mine = row >= 0 && row < rows;
-    __global const uchar *panel = w + (mine ? row / P : 0) * panel_bytes(k);
+    const int id = ids[t];
+    /* Unsigned: below the first word is far beyond the last one, and nothing overflows. */
+    const uint in_base = (uint)id - (uint)base, in_added = (uint)id - (uint)added;
+    const bool is_base = in_base < (uint)n_base, is_added = in_added < (uint)n_added;
+    const bool mine = is_base || is_added;
+    const int row = is_base ? (int)in_base : is_added ? n_base + (int)in_added : 0;
+    const float other = vocab > 0 && (id < 0 || id >= vocab) ? NAN : 0.0f;
+    __global const uchar *panel = w + row / P * panel_bytes(k);
 
     for (int c = k0; c < min(k0 + 32, k); c++)
-        y[t * k + c] = mine ? panel_element(panel, c, row % P) : 0.0f;
+        y[t * k + c] = mine ? panel_element(panel, c, row % P) : other;
 }

@@ -31,31 +31,16 @@
 /* The values of one output in columns k0 .. k0 + STEP. */
 static inline void lane_values(__global const uchar *panel, int k0, int lane, float *out)
 {
-#if defined(DT_F32)
-    out[0] = ((__global const float *)panel)[(size_t)k0 * P + lane];
-#elif defined(DT_F16)
-    out[0] = vload_half((size_t)k0 * P + lane, (__global const half *)panel);
-#elif defined(DT_BF16)
-    out[0] = as_float((uint)((__global const ushort *)panel)[(size_t)k0 * P + lane] << 16);
+#ifdef COLUMN_BYTES
+    out[0] = lane_column(panel, k0, lane);
 #else
     __global const uchar *block = panel + (size_t)(k0 / BLOCK) * BLOCK_BYTES;
-    __global const half *scales = (__global const half *)(block + SCALE_AT);
-    const float d = vload_half(lane, scales);
-#if defined(DT_Q8_0)
-    for (int c = 0; c < BLOCK; c++)
-        out[c] = d * (float)((__global const char *)block)[c * P + lane];
-#else
-#if defined(DT_Q4_0)
-    const float m = d * -8.0f;
-#else
-    const float m = vload_half(P + lane, scales);
-#endif
+    const float d = lane_scale(block, lane), m = lane_offset(block, lane, d);
     for (int j = 0; j < BLOCK / 2; j++) {
-        const uchar two = block[j * P + lane];
-        out[2 * j] = fma((float)(two & 15), d, m);
-        out[2 * j + 1] = fma((float)(two >> 4), d, m);
+        const float2 q = lane_pair(block, j, lane);
+        out[2 * j] = fma(q.x, d, m);
+        out[2 * j + 1] = fma(q.y, d, m);
     }
-#endif
 #endif
 }
 

@@ -30,15 +30,17 @@ static tpcl_status create(tpcl_group *group, struct mlp *m)
                                 NULL, NULL};
     const tpcl_host_tensor d = {
         "down", TPCL_F32, 2, {HIDDEN, INTER}, numbers(down, HIDDEN * INTER, 3), NULL, NULL};
-    const tpcl_linear_part parts[2] = {{&g, NULL, m->cut}, {&u, NULL, m->cut}};
+    const tpcl_linear_part parts[2] = {{.weight = &g, .rows = m->cut},
+                                       {.weight = &u, .rows = m->cut}};
+    const tpcl_row_linear_options cut = {.columns = m->cut};
     tpcl_device *device = tpcl_group_device(group);
 
     tpcl_status status = tpcl_shard_split(INTER, 1, tpcl_group_size(group), NULL, 0, m->cut);
     const int64_t mine = tpcl_range_size(m->cut[tpcl_group_rank(group)]);
     const int64_t full[2] = {TOKENS, HIDDEN}, wide[2] = {TOKENS, 2 * mine},
                   inner[2] = {TOKENS, mine};
-    if (status == TPCL_OK) status = tpcl_column_linear_create(group, parts, 2, &m->gate_up);
-    if (status == TPCL_OK) status = tpcl_row_linear_create(group, &d, NULL, m->cut, &m->down);
+    if (status == TPCL_OK) status = tpcl_column_linear_create(group, parts, 2, NULL, &m->gate_up);
+    if (status == TPCL_OK) status = tpcl_row_linear_create(group, &d, NULL, &cut, &m->down);
     if (status == TPCL_OK) status = tpcl_tensor_create(device, TPCL_F32, 2, full, &m->x);
     if (status == TPCL_OK) status = tpcl_tensor_create(device, TPCL_F32, 2, wide, &m->wide);
     if (status == TPCL_OK) status = tpcl_tensor_create(device, TPCL_F32, 2, inner, &m->inner);

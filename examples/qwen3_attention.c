@@ -43,7 +43,7 @@ static tpcl_status print_shares(int size)
 
 struct block {
     tpcl_head_range heads[TPCL_MAX_RANKS], mine;
-    tpcl_range q_rows[TPCL_MAX_RANKS], kv_rows[TPCL_MAX_RANKS];
+    tpcl_range q_columns[TPCL_MAX_RANKS]; /* of the o-projection: those of the q heads */
     tpcl_linear *qkv, *o;
     tpcl_tensor *rope, *x, *heads_in, *heads_out, *y;
     tpcl_kv_cache *cache;
@@ -63,11 +63,17 @@ static tpcl_status create_layers(tpcl_group *group, struct block *b)
                                 NULL, made_up,  &seeds[2]};
     const tpcl_host_tensor o = {"o", TPCL_F32, 2, {HIDDEN, HEADS * DIM}, NULL, made_up, &seeds[3]};
     const tpcl_host_tensor norm = {"norm", TPCL_F32, 1, {DIM}, ones, NULL, NULL};
-    const tpcl_linear_part parts[3] = {
-        {&q, NULL, b->q_rows}, {&k, NULL, b->kv_rows}, {&v, NULL, b->kv_rows}};
+    const tpcl_qkv_linear_desc qkv = {.heads = HEADS,
+                                      .kv_heads = KV_HEADS,
+                                      .head_dim = DIM,
+                                      .q = &q,
+                                      .k = &k,
+                                      .v = &v,
+                                      .ranges = b->heads};
+    const tpcl_row_linear_options cut = {.columns = b->q_columns};
     const tpcl_rope_desc rope = {.head_dim = DIM, .context = 64, .theta = 1e6};
-    tpcl_status status = tpcl_column_linear_create(group, parts, 3, &b->qkv);
-    if (status == TPCL_OK) status = tpcl_row_linear_create(group, &o, NULL, b->q_rows, &b->o);
+    tpcl_status status = tpcl_qkv_linear_create(group, &qkv, &b->qkv);
+    if (status == TPCL_OK) status = tpcl_row_linear_create(group, &o, NULL, &cut, &b->o);
     if (status == TPCL_OK)
         status = tpcl_rope_table_create(tpcl_group_device(group), &rope, &b->rope);
     const tpcl_attention_desc attention = {.heads = HEADS,
@@ -123,8 +129,7 @@ static tpcl_status run(tpcl_group *group)
     tpcl_status status = tpcl_shard_heads(HEADS, KV_HEADS, 1, size, NULL, 0, b.heads);
     for (int r = 0; r < size; r++) { /* a head's rows of the product lie together */
         const tpcl_head_range h = b.heads[r];
-        b.q_rows[r] = (tpcl_range){h.q.begin * DIM, h.q.end * DIM};
-        b.kv_rows[r] = (tpcl_range){h.kv.begin * DIM, h.kv.end * DIM};
+        b.q_columns[r] = (tpcl_range){h.q.begin * DIM, h.q.end * DIM};
     }
     b.mine = b.heads[tpcl_group_rank(group)];
     if (status == TPCL_OK) status = create_layers(group, &b);

@@ -57,9 +57,10 @@ static void run(const char *devices)
     std::vector<tpcl_range> columns(tpcl_group_size(group.get()));
     check(tpcl_shard_split(in, 1, int(columns.size()), shares, 0, columns.data()));
     const tpcl_range mine = columns[tpcl_group_rank(group.get())];
+    tpcl_row_linear_options cut{};
+    cut.columns = columns.data();
     const auto layer = make<linear_ptr>(tpcl_row_linear_create, group.get(), &weight,
-                                        static_cast<const tpcl_host_tensor *>(nullptr),
-                                        static_cast<const tpcl_range *>(columns.data()));
+                                        static_cast<const tpcl_host_tensor *>(nullptr), &cut);
     const int64_t x_shape[2] = {tokens, tpcl_range_size(mine)}, y_shape[2] = {tokens, out};
     tpcl_device *device = tpcl_group_device(group.get());
     const auto tx = make<tensor_ptr>(tpcl_tensor_create, device, TPCL_F32, 2, &x_shape[0]);

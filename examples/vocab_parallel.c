@@ -30,11 +30,12 @@ static tpcl_status run(tpcl_group *group)
     static const int64_t n[1] = {2}, shape[2] = {2, 2};
     const tpcl_host_tensor weight = {
         .name = "embedding", .dtype = TPCL_F32, .ndim = 2, .shape = {4, 2}, .data = table};
+    const tpcl_embedding_desc desc = {.weight = &weight};
     tpcl_device *device = tpcl_group_device(group);
     tpcl_embedding *embedding = NULL;
     tpcl_tensor *ids = NULL, *y = NULL;
 
-    tpcl_status status = tpcl_embedding_create(group, &weight, NULL, &embedding);
+    tpcl_status status = tpcl_embedding_create(group, &desc, &embedding);
     if (status == TPCL_OK) status = tpcl_tensor_create(device, TPCL_I32, 1, n, &ids);
     if (status == TPCL_OK) status = tpcl_tensor_create(device, TPCL_F32, 2, shape, &y);
     if (status == TPCL_OK) status = tpcl_tensor_write(ids, tokens, 2);

@@ -132,9 +132,8 @@ tpcl_status tpcl_attention_forward(tpcl_attention *l, int layer_index, tpcl_tens
                                 .eps = l->eps};
     TPI_TRY(tpi_rope_store(&rope));
     /* On a CPU, heads share K and V rows where that leaves enough work-items for every core. */
-    const bool share =
-        b->single_rows && l->group->dev->info.type == TPCL_DEVICE_CPU &&
-        b->n_tiles * l->n_shared >= 2 * l->group->dev->info.compute_units;
+    const bool share = b->single_rows && l->group->dev->info.type == TPCL_DEVICE_CPU &&
+                       b->n_tiles * l->n_shared >= 2 * l->group->dev->info.compute_units;
     const bool one = b->single_rows && (!share || l->n_shared == l->n_single);
     const tpi_attention_args args = {.heads = heads,
                                      .qkv = qkv,

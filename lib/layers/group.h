@@ -19,6 +19,10 @@ struct tpcl_group {
 /* y += the other ranks' y, in rank order. A rank with an error of its own brings it in `local`. */
 tpcl_status tpi_reduce(tpcl_group *group, tpcl_status local, tpcl_tensor *y, size_t elements);
 
+/* Where a collective has nothing to move, or this rank refuses its arguments: all ranks end alike.
+ */
+tpcl_status tpi_meet(tpcl_group *group, tpcl_status local, const char *what);
+
 /* A replicated f32 vector (norm weight, bias) of a full host tensor, elements [begin, end). */
 tpcl_status tpi_vector_create(tpcl_group *group, const tpcl_host_tensor *tensor, int64_t begin,
                               int64_t end, tpcl_tensor **out);

@@ -32,6 +32,11 @@ done:
     return status;
 }
 
+tpcl_status tpi_meet(tpcl_group *g, tpcl_status local, const char *what)
+{
+    return g->size == 1 ? local : tpcl_comm_agree(g->comm, local, what);
+}
+
 tpcl_status tpi_vector_create(tpcl_group *g, const tpcl_host_tensor *tensor, int64_t begin,
                               int64_t end, tpcl_tensor **out)
 {

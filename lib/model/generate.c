@@ -145,7 +145,8 @@ static tpcl_status next_token(tpcl_model *m, const sequence *q, verdict *v)
 
 static tpcl_status logits_of_last(tpcl_model *m)
 {
-    return tpcl_lm_head_forward(m->head, m->x, tpcl_batch_tokens(m->batch) - 1, 1, m->logits);
+    const int last = tpcl_batch_tokens(m->batch) - 1;
+    return tpcl_lm_head_forward(m->head, m->x, &last, 1, m->logits);
 }
 
 static tpcl_status decode(tpcl_model *m, sequence *q, int room, tpcl_generate_result *out)
@@ -208,7 +209,9 @@ static tpcl_status score_rows(tpcl_model *m, int first, int n,
     tpcl_status status = TPCL_OK;
     for (int at = 0; at < n; at += TPI_LOGIT_ROWS) {
         const int rows = n - at < TPI_LOGIT_ROWS ? n - at : TPI_LOGIT_ROWS;
-        TPI_TRY(tpcl_lm_head_forward(m->head, m->x, at, rows, m->logits));
+        int which[TPI_LOGIT_ROWS];
+        for (int i = 0; i < rows; i++) which[i] = at + i;
+        TPI_TRY(tpcl_lm_head_forward(m->head, m->x, which, rows, m->logits));
         for (int i = 0; m->group->rank == 0 && i < rows && status == TPCL_OK; i++)
             if (row(context, first + at + i, m->logits + (size_t)i * (size_t)m->config.vocab) != 0)
                 TPI_FAIL(TPCL_ERR_IO, "the logits of position %d could not be stored",

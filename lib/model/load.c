@@ -69,11 +69,19 @@ static tpcl_status load_attention(loader *l, int index, const tpi_layer_plan *pl
     TPI_TRY(find_pair(l, index, TPCL_W_K, TPCL_W_K_BIAS, &k));
     TPI_TRY(find_pair(l, index, TPCL_W_V, TPCL_W_V_BIAS, &v));
     TPI_TRY(find_pair(l, index, TPCL_W_O, TPCL_W_O_BIAS, &o));
-    const tpcl_linear_part parts[3] = {{&q.weight, bias_of(&q), plan->q_rows},
-                                       {&k.weight, bias_of(&k), plan->kv_rows},
-                                       {&v.weight, bias_of(&v), plan->kv_rows}};
-    TPI_TRY(tpcl_column_linear_create(m->group, parts, 3, &layer->qkv));
-    TPI_TRY(tpcl_row_linear_create(m->group, &o.weight, bias_of(&o), plan->q_rows, &layer->o));
+    const tpcl_qkv_linear_desc qkv = {.heads = c->heads,
+                                      .kv_heads = c->kv_heads,
+                                      .head_dim = c->head_dim,
+                                      .q = &q.weight,
+                                      .k = &k.weight,
+                                      .v = &v.weight,
+                                      .q_bias = bias_of(&q),
+                                      .k_bias = bias_of(&k),
+                                      .v_bias = bias_of(&v),
+                                      .ranges = plan->heads};
+    const tpcl_row_linear_options o_cut = {.columns = plan->q_rows};
+    TPI_TRY(tpcl_qkv_linear_create(m->group, &qkv, &layer->qkv));
+    TPI_TRY(tpcl_row_linear_create(m->group, &o.weight, bias_of(&o), &o_cut, &layer->o));
     TPI_TRY(tpcl_checkpoint_weight(l->ck, TPCL_W_Q_NORM, index, &q_norm));
     TPI_TRY(tpcl_checkpoint_weight(l->ck, TPCL_W_K_NORM, index, &k_norm));
     const tpcl_attention_desc desc = {.heads = c->heads,
@@ -102,11 +110,13 @@ static tpcl_status load_mlp(loader *l, int index, const tpi_layer_plan *plan)
     TPI_TRY(find_pair(l, index, TPCL_W_GATE, TPCL_W_GATE_BIAS, &gate));
     TPI_TRY(find_pair(l, index, TPCL_W_UP, TPCL_W_UP_BIAS, &up));
     TPI_TRY(find_pair(l, index, TPCL_W_DOWN, TPCL_W_DOWN_BIAS, &down));
-    const tpcl_linear_part parts[2] = {{&gate.weight, bias_of(&gate), plan->inter},
-                                       {&up.weight, bias_of(&up), plan->inter}};
-    TPI_TRY(tpcl_column_linear_create(m->group, parts, 2, &layer->gate_up));
+    const tpcl_linear_part parts[2] = {
+        {.weight = &gate.weight, .bias = bias_of(&gate), .rows = plan->inter},
+        {.weight = &up.weight, .bias = bias_of(&up), .rows = plan->inter}};
+    const tpcl_row_linear_options down_cut = {.columns = plan->inter};
+    TPI_TRY(tpcl_column_linear_create(m->group, parts, 2, NULL, &layer->gate_up));
     TPI_TRY(
-        tpcl_row_linear_create(m->group, &down.weight, bias_of(&down), plan->inter, &layer->down));
+        tpcl_row_linear_create(m->group, &down.weight, bias_of(&down), &down_cut, &layer->down));
     layer->inter = (int)tpcl_range_size(plan->inter[m->group->rank]);
     m->share.weight_bytes += tpcl_linear_bytes(layer->gate_up) + tpcl_linear_bytes(layer->down);
 done:
@@ -163,21 +173,20 @@ static tpcl_status load_vocab(loader *l)
     tpcl_model *m = l->m;
     tpcl_group *g = m->group;
     tpcl_host_tensor t;
-    tpcl_range *rows = malloc((size_t)g->size * sizeof *rows);
-    TPI_REQUIRE(rows, TPCL_ERR_NOMEM, "ranges of %d ranks", g->size);
-    TPI_TRY(tpcl_shard_split(m->config.vocab, 1, g->size, g->weights, 0, rows));
-    m->share.vocab = rows[g->rank];
+    const tpcl_embedding_desc embedding = {.weight = &t, .max_tokens = 1}; /* ids: the batch's */
     TPI_TRY(tpcl_checkpoint_weight(l->ck, TPCL_W_EMBED, 0, &t));
-    TPI_TRY(tpcl_embedding_create(g, &t, rows, &m->embedding));
+    TPI_TRY(tpcl_embedding_create(g, &embedding, &m->embedding));
+    m->share.vocab = tpcl_embedding_words(m->embedding, g->rank);
     m->share.weight_bytes += tpcl_embedding_bytes(m->embedding);
     report(l);
     TPI_TRY(tpcl_checkpoint_weight(l->ck, TPCL_W_LM_HEAD, 0, &t));
-    TPI_TRY(tpcl_lm_head_create(g, &t, m->config.tied ? m->embedding : NULL, rows, &m->head));
+    const tpcl_lm_head_desc head = {.weight = m->config.tied ? NULL : &t,
+                                    .tied = m->config.tied ? m->embedding : NULL};
+    TPI_TRY(tpcl_lm_head_create(g, &head, &m->head));
     m->share.weight_bytes += tpcl_lm_head_bytes(m->head);
     TPI_TRY(norm_create(l, TPCL_W_OUT_NORM, 0, &m->out_norm));
     report(l);
 done:
-    free(rows);
     return status;
 }
 
@@ -287,7 +296,7 @@ static tpcl_status warm_up(tpcl_model *m)
         tpi_model_reset(m);
         TPI_TRY(tpcl_batch_add(m->batch, 0, zeros, sizes[i]));
         TPI_TRY(tpi_model_forward(m, false));
-        TPI_TRY(tpcl_lm_head_forward(m->head, m->x, 0, n, m->logits));
+        TPI_TRY(tpcl_lm_head_forward(m->head, m->x, NULL, n, m->logits));
     }
     tpi_model_reset(m);
 done:

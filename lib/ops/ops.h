@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <tpcl/ops.h>
 #include <tpcl/reference.h>
+#include <tpcl/shard.h>
 #include <tpcl/tensor.h>
 
 #include "ops/weight.h"
@@ -17,9 +18,17 @@
 tpcl_status tpi_linear(const tpi_weight *w, const tpcl_tensor *x, const tpcl_tensor *bias,
                        tpcl_tensor *y, int tokens);
 
-/* y [tokens, k] = rows ids[t] - v0 of the weight, zero rows where another rank owns the word. */
-tpcl_status tpi_embed(const tpi_weight *w, const tpcl_tensor *ids, tpcl_tensor *y, int tokens,
-                      int v0);
+/* y [tokens, k] = the weight's rows of the ids: first those of the words `base`, then those of the
+ * words `added`; zero rows where another rank owns the word. */
+typedef struct tpi_embed_args {
+    const tpi_weight *weight;
+    const tpcl_tensor *ids; /* [tokens] I32 */
+    tpcl_tensor *y;
+    int tokens;
+    tpcl_range base, added; /* this rank's words, in ids; together the weight's rows */
+    int vocab;              /* ids outside [0, vocab) give a row of NaN; 0 = zeros, as any other */
+} tpi_embed_args;
+tpcl_status tpi_embed(const tpi_embed_args *args);
 
 /* A layer's cache on one rank, and how the head rows go in and out of it. */
 typedef struct tpi_kv_layer {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/dtype.h"
 #include "ops/gemm.h"
 
@@ -17,18 +18,40 @@ static int64_t tensor_rows(const tpcl_host_tensor *t)
     return t->ndim >= 2 ? t->shape[t->ndim - 2] : 1;
 }
 
-static tpcl_status part_check(const tpi_part *p)
+/* Types, and sizes that 64 bits hold: what a host tensor must be before a part of it is asked for.
+ */
+static tpcl_status tensor_check(const tpcl_host_tensor *t)
 {
     tpcl_status status = TPCL_OK;
-    const tpcl_host_tensor *t = p->tensor;
-    TPI_REQUIRE(t && (t->data || t->read), TPCL_ERR_ARG, "weight part without data");
-    TPI_REQUIRE(t->dtype != TPCL_OTHER && t->dtype != TPCL_I32, TPCL_ERR_UNSUPPORTED,
+    uint64_t bytes = 0;
+    TPI_REQUIRE(t && t->name, TPCL_ERR_ARG, "weight: the host tensor or its name is NULL");
+    TPI_REQUIRE(t->data || t->read, TPCL_ERR_ARG,
+                "%s was never loaded: it has neither data nor a read function", t->name);
+    TPI_REQUIRE(t->dtype != TPCL_I32 && tpcl_dtype_block_bytes(t->dtype) > 0, TPCL_ERR_UNSUPPORTED,
                 "%s: stored as %s, which no layer can use", t->name, tpcl_dtype_name(t->dtype));
+    TPI_REQUIRE(t->ndim >= 0 && t->ndim <= 2, TPCL_ERR_SHAPE, "%s: %d dimensions, need 1 or 2",
+                t->name, t->ndim);
     const int64_t columns = tensor_columns(t), rows = tensor_rows(t);
-    TPI_REQUIRE(t->ndim <= 2, TPCL_ERR_SHAPE, "%s: %d dimensions, need 2", t->name, t->ndim);
+    TPI_REQUIRE(rows >= 0 && columns >= 0, TPCL_ERR_SHAPE, "%s: shape [%lld, %lld]", t->name,
+                (long long)rows, (long long)columns);
     TPI_REQUIRE(columns % tpcl_dtype_block(t->dtype) == 0, TPCL_ERR_SHAPE,
                 "%s: rows of %lld are not whole %s blocks of %d", t->name, (long long)columns,
                 tpcl_dtype_name(t->dtype), tpcl_dtype_block(t->dtype));
+    TPI_REQUIRE(tpi_mul_u64((uint64_t)rows, (uint64_t)columns, &bytes) &&
+                    tpi_mul_u64(bytes, (uint64_t)tpcl_dtype_block_bytes(t->dtype), &bytes) &&
+                    bytes <= INT64_MAX,
+                TPCL_ERR_SHAPE, "%s: [%lld, %lld] is more than 64 bits can count", t->name,
+                (long long)rows, (long long)columns);
+done:
+    return status;
+}
+
+tpcl_status tpi_part_check(const tpi_part *p)
+{
+    tpcl_status status = TPCL_OK;
+    const tpcl_host_tensor *t = p->tensor;
+    TPI_TRY(tensor_check(t));
+    const int64_t columns = tensor_columns(t), rows = tensor_rows(t);
     TPI_REQUIRE(0 <= p->row0 && p->row0 <= p->row1 && p->row1 <= rows && 0 <= p->col0 &&
                     p->col0 <= p->col1 && p->col1 <= columns && p->col1 - p->col0 <= INT32_MAX,
                 TPCL_ERR_SHAPE, "%s [%lld, %lld]: rows %lld..%lld, columns %lld..%lld wanted",
@@ -38,10 +61,26 @@ done:
     return status;
 }
 
+/* A caller's function may fail without a message of ours; then this is its message. */
+static tpcl_status call_read(const tpcl_host_tensor *t, uint64_t offset, size_t bytes, void *dst)
+{
+    int rank = -1, last_rank = -1;
+    tpcl_status code = TPCL_OK, last_code = TPCL_OK;
+    tpcl_last_failure(&last_rank, &last_code);
+    tpi_blame(-1, TPCL_OK);
+    const tpcl_status status = t->read(t->context, offset, bytes, dst);
+    tpcl_last_failure(&rank, &code);
+    if (status != TPCL_OK && code == TPCL_OK)
+        return tpi_fail(status, "%s: its read function failed (%s) at byte %llu, %zu bytes wanted",
+                        t->name, tpcl_status_text(status), (unsigned long long)offset, bytes);
+    if (status == TPCL_OK) tpi_blame(last_rank, last_code);
+    return status;
+}
+
 static tpcl_status tensor_read(const tpcl_host_tensor *t, uint64_t offset, size_t bytes, void *dst)
 {
     if (bytes == 0) return TPCL_OK;
-    if (!t->data) return t->read(t->context, offset, bytes, dst);
+    if (!t->data) return call_read(t, offset, bytes, dst);
     memcpy(dst, (const uint8_t *)t->data + offset, bytes);
     return TPCL_OK;
 }
@@ -176,15 +215,16 @@ tpcl_status tpi_weight_create(tpcl_device *dev, const tpi_part *parts, int n_par
 
     *out = NULL;
     for (int i = 0; i < n_parts; i++) {
-        TPI_TRY(part_check(&parts[i]));
+        TPI_TRY(tpi_part_check(&parts[i]));
         TPI_REQUIRE(parts[i].col1 - parts[i].col0 == parts[0].col1 - parts[0].col0, TPCL_ERR_SHAPE,
                     "%s: %lld columns beside %lld of %s", parts[i].tensor->name,
                     (long long)(parts[i].col1 - parts[i].col0),
                     (long long)(parts[0].col1 - parts[0].col0), parts[0].tensor->name);
         n += parts[i].row1 - parts[i].row0;
+        TPI_REQUIRE(n <= INT32_MAX - TPI_PANEL, TPCL_ERR_SHAPE,
+                    "%s: %lld rows on one rank, the most are %d", parts[i].tensor->name,
+                    (long long)n, INT32_MAX - TPI_PANEL);
     }
-    TPI_REQUIRE(n <= INT32_MAX - TPI_PANEL, TPCL_ERR_SHAPE, "%s: %lld rows on one rank",
-                parts[0].tensor->name, (long long)n);
     w = calloc(1, sizeof *w);
     TPI_REQUIRE(w, TPCL_ERR_NOMEM, "weight object");
     w->dev = tpi_device_retain(dev);

@@ -34,6 +34,9 @@ size_t tpi_weight_panel_bytes(tpcl_dtype dtype, int k);
 /* Row-major rows, as stored in files, to one panel. Idle lanes point to a row of zeros. */
 void tpi_pack_panel(tpcl_dtype dtype, const uint8_t *const rows[TPI_PANEL], int k, uint8_t *panel);
 
+/* Data, type, shape, and that the part lies inside the tensor. */
+tpcl_status tpi_part_check(const tpi_part *part);
+
 /* Reads the part's row `row` (0 = row0), its columns only, as stored. Or widened to f32. */
 tpcl_status tpi_part_read(const tpi_part *part, int64_t row, int64_t n_rows, uint8_t *dst);
 tpcl_status tpi_part_read_f32(const tpi_part *part, int64_t row, float *dst);

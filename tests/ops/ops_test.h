@@ -5,9 +5,8 @@
 
 #include <string.h>
 
-#include "base/dtype.h"
 #include "ops/ops.h"
-#include "tpcl_test.h"
+#include "stored.h"
 
 /* TPCL_TEST_DEVICE selects the device, as --device does. No device is a failure, never a skip,
  * except where TPCL_TEST_OPTIONAL says that this machine need not have it: then the exit code is
@@ -111,41 +110,6 @@ static inline float *read_guarded(const tpcl_tensor *t, size_t n)
     for (size_t i = n; i < n + GUARD; i++)
         if (!isnan(got[i])) fail_msg("element %zu past the end was written: %g", i - n, got[i]);
     return got;
-}
-
-static inline float *random_floats(size_t n, uint32_t seed)
-{
-    float *v = malloc(n * sizeof *v + 1);
-    fill(v, n, seed);
-    return v;
-}
-
-/* rows * columns stored elements with values of about [-1, 1). */
-static inline uint8_t *random_stored(tpcl_dtype dtype, size_t elements, uint32_t seed)
-{
-    const size_t bytes = tpi_dtype_bytes(dtype, elements);
-    uint8_t *stored = malloc(bytes + 1);
-    float *v = random_floats(elements > bytes ? elements : bytes, seed);
-    if (dtype == TPCL_F32) {
-        memcpy(stored, v, bytes);
-    } else if (dtype == TPCL_F16 || dtype == TPCL_BF16) {
-        for (size_t i = 0; i < elements; i++) {
-            const uint16_t h =
-                dtype == TPCL_F16 ? tpi_float_to_half(v[i]) : tpi_float_to_bf16(v[i]);
-            memcpy(stored + 2 * i, &h, 2);
-        }
-    } else {
-        const size_t step = (size_t)tpcl_dtype_block_bytes(dtype);
-        for (size_t i = 0; i < bytes; i++) stored[i] = (uint8_t)(int)(v[i] * 127.0f);
-        for (size_t b = 0; b < elements / 32; b++) {
-            const float scale = (dtype == TPCL_Q8_0 ? 0.008f : 0.1f) * (1.5f + v[b]);
-            const uint16_t d = tpi_float_to_half(scale), m = tpi_float_to_half(-7.5f * scale);
-            memcpy(stored + b * step, &d, 2);
-            if (dtype == TPCL_Q4_1) memcpy(stored + b * step + 2, &m, 2);
-        }
-    }
-    free(v);
-    return stored;
 }
 
 #endif

@@ -167,39 +167,9 @@ static void rejects_what_does_not_fit(void **state)
     tpi_weight_destroy(&w);
 }
 
-/* The look-up reads the same panels as the product. */
-static void embeds_from_panels(void **state)
-{
-    (void)state;
-    begin_case(0);
-    for (size_t d = 0; d < COUNT(dtypes); d++) {
-        enum { ROWS = 37, K = 64, V0 = 100, TOKENS = 7 };
-        const int32_t ids[TOKENS] = {100, 136, 137, 99, 116, 115, 0};
-        uint8_t *stored = random_stored(dtypes[d], ROWS * K, 31);
-        float wide[ROWS * K], want[TOKENS * K], got[TOKENS * K];
-        tpi_widen(dtypes[d], stored, ROWS * K, wide);
-        tpcl_ref_embed(ids, wide, want, TOKENS, K, V0, ROWS);
-        const tpcl_host_tensor host = {
-            .name = "e", .dtype = dtypes[d], .ndim = 2, .shape = {ROWS, K}, .data = stored};
-        const tpi_part part = {&host, 0, ROWS, 0, K};
-        tpi_weight *w = NULL;
-        assert_ok(tpi_weight_create(test_device, &part, 1, &w));
-        tpcl_tensor *di = tensor_of(ids, TPCL_I32, TOKENS),
-                    *dy = tensor_of(NULL, TPCL_F32, TOKENS * K);
-        assert_ok(tpi_embed(w, di, dy, TOKENS, V0));
-        assert_ok(tpcl_tensor_read(dy, got, TOKENS * K));
-        /* q*d + m may be one fused operation on either side */
-        assert_close(got, want, TOKENS * K, 3e-7, 3e-7);
-        tpcl_tensor_destroy(&di);
-        tpcl_tensor_destroy(&dy);
-        tpi_weight_destroy(&w);
-        free(stored);
-    }
-}
-
 int main(void)
 {
-    struct CMUnitTest tests[COUNT(cases) + 4];
+    struct CMUnitTest tests[COUNT(cases) + 3];
     for (size_t i = 0; i < COUNT(cases); i++)
         tests[i] = (struct CMUnitTest){.name = cases[i].name,
                                        .test_func = matches_reference,
@@ -207,6 +177,5 @@ int main(void)
     tests[COUNT(cases)] = (struct CMUnitTest)cmocka_unit_test(packs_slices_of_several_tensors);
     tests[COUNT(cases) + 1] = (struct CMUnitTest)cmocka_unit_test(widens_what_cannot_stay);
     tests[COUNT(cases) + 2] = (struct CMUnitTest)cmocka_unit_test(rejects_what_does_not_fit);
-    tests[COUNT(cases) + 3] = (struct CMUnitTest)cmocka_unit_test(embeds_from_panels);
     return run_ops_tests("ops/linear", tests);
 }
