@@ -29,10 +29,13 @@ def main():
         if full.endswith(".md"):
             name = identity(full)
             return f'@ref {"index" if name == "mainpage" else name} "{words.strip("`")}"'
+        if re.match(r"examples/\w+\.c", full):
+            name = os.path.basename(full).replace(".", "_8")
+            return f"[{words}]({name}-example.html)"
         return words if words.startswith("`") else f"`{words}`"
 
     def code(match):
-        return f"<code>{match.group(1).replace('<', '&lt;').replace('>', '&gt;')}</code>"
+        return f"<code>{match.group(1).replace('<', '&lt;').replace('>', '&gt;').replace('#', chr(92) + '#')}</code>"
 
     parts = re.split(r"(^```.*?^```$)", text, flags=re.S | re.M)
     for i in range(0, len(parts), 2):
