@@ -5,7 +5,7 @@ find_package(Python3 COMPONENTS Interpreter)
 mark_as_advanced(TPCL_DOXYGEN)
 if(NOT TPCL_DOXYGEN OR NOT Python3_Interpreter_FOUND)
   add_custom_target(docs
-    COMMAND ${CMAKE_COMMAND} -E echo "The site needs doxygen and python3 (on Debian: apt-get install doxygen python3)\; then configure again."
+    COMMAND ${CMAKE_COMMAND} -E echo "The site needs doxygen and python3 (on Debian: apt-get install doxygen python3), then configure again."
     COMMAND ${CMAKE_COMMAND} -E false VERBATIM)
   return()
 endif()
