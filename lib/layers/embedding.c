@@ -21,8 +21,8 @@ tpcl_status tpcl_embedding_create(tpcl_group *group, const tpcl_embedding_desc *
     e = calloc(1, sizeof *e);
     TPI_REQUIRE(e, TPCL_ERR_NOMEM, "embedding object");
     e->group = group;
-    const tpi_vocab_source source = {d->weight, d->added, d->rows, d->added_rows};
-    TPI_TRY(tpi_vocab_create(group, &source, &e->vocab));
+    const tpi_vocab_shard_source source = {d->weight, d->added, d->rows, d->added_rows};
+    TPI_TRY(tpi_vocab_shard_create(group, &source, &e->vocab));
     e->max_tokens = d->max_tokens ? d->max_tokens : DEFAULT_TOKENS;
     const int64_t n = e->max_tokens;
     TPI_TRY(tpcl_tensor_create(group->dev, TPCL_I32, 1, &n, &e->ids));
@@ -36,7 +36,7 @@ done:
 void tpcl_embedding_destroy(tpcl_embedding **layer)
 {
     if (!layer || !*layer) return;
-    tpi_vocab_free(&(*layer)->vocab);
+    tpi_vocab_shard_free(&(*layer)->vocab);
     tpcl_tensor_destroy(&(*layer)->ids);
     free(*layer);
     *layer = NULL;
@@ -146,12 +146,12 @@ int tpcl_embedding_dim(const tpcl_embedding *layer)
 
 tpcl_range tpcl_embedding_words(const tpcl_embedding *layer, int rank)
 {
-    return tpi_vocab_words(layer->group, layer->vocab.words, rank);
+    return tpi_vocab_shard_words(layer->group, layer->vocab.words, rank);
 }
 
 tpcl_range tpcl_embedding_added_words(const tpcl_embedding *layer, int rank)
 {
-    return tpi_vocab_words(layer->group, layer->vocab.added, rank);
+    return tpi_vocab_shard_words(layer->group, layer->vocab.added, rank);
 }
 
 uint64_t tpcl_embedding_bytes(const tpcl_embedding *layer)

@@ -10,14 +10,14 @@ enum { HEAD_ROWS = 16 }; /* rows of one product; more go in turns */
 
 struct tpcl_lm_head {
     tpcl_group *group;
-    tpi_vocab own;          /* where it is not tied */
-    const tpi_vocab *vocab; /* own, or an embedding's */
-    tpcl_tensor *bias;      /* of this rank's words, or NULL */
-    tpcl_tensor *x;         /* [HEAD_ROWS, dim] hidden rows */
-    tpcl_tensor *logits;    /* [HEAD_ROWS, words] */
-    float *host;            /* [HEAD_ROWS, words] */
-    size_t *bytes, *added;  /* [size] of one row of each rank: its base words, its added words */
-    int padding[2];         /* of this rank's words: logits [begin, end) are no words */
+    tpi_vocab_shard own;          /* where it is not tied */
+    const tpi_vocab_shard *vocab; /* own, or an embedding's */
+    tpcl_tensor *bias;            /* of this rank's words, or NULL */
+    tpcl_tensor *x;               /* [HEAD_ROWS, dim] hidden rows */
+    tpcl_tensor *logits;          /* [HEAD_ROWS, words] */
+    float *host;                  /* [HEAD_ROWS, words] */
+    size_t *bytes, *added; /* [size] of one row of each rank: its base words, its added words */
+    int padding[2];        /* of this rank's words: logits [begin, end) are no words */
     tpcl_lm_head_output output;
 };
 
@@ -113,8 +113,8 @@ tpcl_status tpcl_lm_head_create(tpcl_group *group, const tpcl_lm_head_desc *d, t
     h->group = group;
     h->output = d->output;
     h->vocab = d->tied ? &d->tied->vocab : &h->own;
-    const tpi_vocab_source source = {d->weight, d->added, d->rows, d->added_rows};
-    if (!d->tied) TPI_TRY(tpi_vocab_create(group, &source, &h->own));
+    const tpi_vocab_shard_source source = {d->weight, d->added, d->rows, d->added_rows};
+    if (!d->tied) TPI_TRY(tpi_vocab_shard_create(group, &source, &h->own));
     TPI_TRY(set_padding(h, d->valid_vocab));
     if (d->bias) TPI_TRY(load_bias(h, d->bias));
     TPI_TRY(head_buffers(h));
@@ -130,7 +130,7 @@ void tpcl_lm_head_destroy(tpcl_lm_head **layer)
     if (!layer || !*layer) return;
     tpcl_lm_head *h = *layer;
     *layer = NULL;
-    tpi_vocab_free(&h->own);
+    tpi_vocab_shard_free(&h->own);
     tpcl_tensor_destroy(&h->bias);
     tpcl_tensor_destroy(&h->x);
     tpcl_tensor_destroy(&h->logits);
@@ -246,12 +246,12 @@ int tpcl_lm_head_n_words(const tpcl_lm_head *layer)
 
 tpcl_range tpcl_lm_head_words(const tpcl_lm_head *layer, int rank)
 {
-    return tpi_vocab_words(layer->group, layer->vocab->words, rank);
+    return tpi_vocab_shard_words(layer->group, layer->vocab->words, rank);
 }
 
 tpcl_range tpcl_lm_head_added_words(const tpcl_lm_head *layer, int rank)
 {
-    return tpi_vocab_words(layer->group, layer->vocab->added, rank);
+    return tpi_vocab_shard_words(layer->group, layer->vocab->added, rank);
 }
 
 uint64_t tpcl_lm_head_bytes(const tpcl_lm_head *layer)

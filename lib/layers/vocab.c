@@ -20,7 +20,7 @@ done:
     return status;
 }
 
-static tpcl_status check(const tpi_vocab_source *s)
+static tpcl_status check(const tpi_vocab_shard_source *s)
 {
     tpcl_status status = TPCL_OK;
     TPI_TRY(check_table(s->weight, "weight"));
@@ -39,11 +39,12 @@ done:
     return status;
 }
 
-tpcl_status tpi_vocab_create(const tpcl_group *g, const tpi_vocab_source *s, tpi_vocab *out)
+tpcl_status tpi_vocab_shard_create(const tpcl_group *g, const tpi_vocab_shard_source *s,
+                                   tpi_vocab_shard *out)
 {
     tpcl_status status = TPCL_OK;
     const size_t size = (size_t)g->size;
-    tpi_vocab v;
+    tpi_vocab_shard v;
     memset(&v, 0, sizeof v);
     TPI_TRY(check(s));
     v.base = (int)s->weight->shape[0];
@@ -66,11 +67,11 @@ tpcl_status tpi_vocab_create(const tpcl_group *g, const tpi_vocab_source *s, tpi
     *out = v;
     memset(&v, 0, sizeof v);
 done:
-    tpi_vocab_free(&v);
+    tpi_vocab_shard_free(&v);
     return status;
 }
 
-void tpi_vocab_free(tpi_vocab *v)
+void tpi_vocab_shard_free(tpi_vocab_shard *v)
 {
     tpi_weight_destroy(&v->weight);
     free(v->words);
