@@ -206,10 +206,10 @@ static tpcl_status load_rope(tpcl_model *m)
     return tpcl_rope_table_create(m->group->dev, &desc, &m->rope_table);
 }
 
-static tpcl_status scratch_create(tpcl_model *m, int64_t columns, tpcl_tensor **out)
+static tpcl_status scratch_create(tpcl_model *m, int64_t rows, int64_t columns, tpcl_tensor **out)
 {
     tpcl_status status = TPCL_OK;
-    const int64_t shape[2] = {m->plan.chunk, columns};
+    const int64_t shape[2] = {rows, columns};
     TPI_TRY(tpcl_tensor_create(m->group->dev, TPCL_F32, 2, shape, out));
     TPI_TRY(tpi_fill_zero(m->group->dev, (*out)->mem, (*out)->bytes / 4)); /* touch it now */
     m->share.scratch_bytes += (*out)->bytes;
@@ -220,6 +220,7 @@ done:
 static tpcl_status load_scratch(tpcl_model *m)
 {
     tpcl_status status = TPCL_OK;
+    const int chunk = m->plan.chunk;
     int qkv = 0, inter = 0, attention = 0;
     for (int i = 0; i < m->config.layers; i++) {
         const tpi_layer *l = &m->layers[i];
@@ -227,13 +228,14 @@ static tpcl_status load_scratch(tpcl_model *m)
         if (tpcl_linear_in(l->o) > attention) attention = tpcl_linear_in(l->o);
         if (l->inter > inter) inter = l->inter;
     }
-    TPI_TRY(scratch_create(m, m->config.hidden, &m->h));
-    TPI_TRY(scratch_create(m, m->config.hidden, &m->x));
-    TPI_TRY(scratch_create(m, m->config.hidden, &m->y));
-    TPI_TRY(scratch_create(m, qkv, &m->qkv));
-    TPI_TRY(scratch_create(m, attention, &m->attention));
-    TPI_TRY(scratch_create(m, 2 * (int64_t)inter, &m->gate_up));
-    TPI_TRY(scratch_create(m, inter, &m->act));
+    TPI_TRY(scratch_create(m, chunk, m->config.hidden, &m->h));
+    TPI_TRY(scratch_create(m, 1, m->config.hidden, &m->spare));
+    TPI_TRY(scratch_create(m, chunk, m->config.hidden, &m->x));
+    TPI_TRY(scratch_create(m, chunk, m->config.hidden, &m->y));
+    TPI_TRY(scratch_create(m, chunk, qkv, &m->qkv));
+    TPI_TRY(scratch_create(m, chunk, attention, &m->attention));
+    TPI_TRY(scratch_create(m, chunk, 2 * (int64_t)inter, &m->gate_up));
+    TPI_TRY(scratch_create(m, chunk, inter, &m->act));
     if (m->group->rank == 0) {
         m->logits = malloc((size_t)TPI_LOGIT_ROWS * (size_t)m->config.vocab * sizeof *m->logits);
         TPI_REQUIRE(m->logits, TPCL_ERR_NOMEM, "logits of %d words", m->config.vocab);
@@ -407,8 +409,8 @@ void tpcl_model_destroy(tpcl_model **model)
     tpcl_embedding_destroy(&m->embedding);
     tpcl_batch_destroy(&m->batch);
     tpcl_kv_cache_destroy(&m->cache);
-    tpcl_tensor **tensors[] = {&m->out_norm, &m->rope_table, &m->h,       &m->x,  &m->y,
-                               &m->qkv,      &m->attention,  &m->gate_up, &m->act};
+    tpcl_tensor **tensors[] = {&m->out_norm, &m->rope_table, &m->h,         &m->spare,   &m->x,
+                               &m->y,        &m->qkv,        &m->attention, &m->gate_up, &m->act};
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) tpcl_tensor_destroy(tensors[i]);
     free(m->logits);
     free(m);

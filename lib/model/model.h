@@ -35,6 +35,7 @@ struct tpcl_model {
     tpcl_batch *batch;
     /* scratch of one pass, [chunk, ...] */
     tpcl_tensor *h;             /* residual stream [hidden] */
+    tpcl_tensor *spare;         /* [1, hidden]: see layers/normed.h */
     tpcl_tensor *x;             /* normed rows [hidden] */
     tpcl_tensor *y;             /* output of o and down [hidden] */
     tpcl_tensor *qkv;           /* this rank's q, k and v heads */

@@ -241,7 +241,8 @@ tpcl_status tpcl_model_plan(const tpcl_checkpoint *checkpoint, int size, int ran
     }
     out->scratch_bytes =
         4 * (uint64_t)cache.chunk *
-        (uint64_t)(3 * c->hidden + columns.qkv + columns.attention + 3 * columns.inter);
+            (uint64_t)(3 * c->hidden + columns.qkv + columns.attention + 3 * columns.inter) +
+        4 * (uint64_t)c->hidden;
 done:
     tpi_layer_plan_free(&plan);
     free(vocab);

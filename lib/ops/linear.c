@@ -54,7 +54,7 @@ static tpcl_status run_row(const tpi_weight *w, const tpcl_tensor *x, const tpcl
     tpi_launch l = {.dev = w->dev};
     char options[96];
     const int np = panels_for(w);
-    snprintf(options, sizeof options, "-cl-std=CL1.2 -DDT_%s -DP=%d -DNP=%d",
+    snprintf(options, sizeof options, "-cl-std=CL1.2 -DDT_%s -DP=%d -DNP=%d -DX_SPACE=__global",
              tpcl_dtype_name(w->dtype), TPI_PANEL, np);
     TPI_TRY(tpi_kernel_get(w->dev, "linear_row", options, "linear_row", &l.kernel));
     push_args(&l, w, x, bias, y, 1);

@@ -18,6 +18,20 @@
 tpcl_status tpi_linear(const tpi_weight *w, const tpcl_tensor *x, const tpcl_tensor *bias,
                        tpcl_tensor *y, int tokens);
 
+/* A row that is made on the way into a product: h + add, normalised. */
+typedef struct tpi_norm_args {
+    const tpcl_tensor *h, *add; /* [k]; add may be NULL */
+    const tpcl_tensor *norm;    /* [k] */
+    tpcl_tensor *sum;           /* [k] h + add, where there is add; neither of them */
+    float eps;
+} tpi_norm_args;
+/* Is there one launch for this? One token on a CPU, a row that fits into local memory; for SwiGLU
+ * outputs in whole panels. */
+bool tpi_norm_linear_fits(const tpi_weight *w, int tokens, bool swiglu);
+/* y [n] = norm(h + add) W^T + bias [n] (NULL = none); with `swiglu` y [n / 2] = SwiGLU of that. */
+tpcl_status tpi_norm_linear(const tpi_weight *w, const tpi_norm_args *in, const tpcl_tensor *bias,
+                            tpcl_tensor *y, bool swiglu);
+
 /* y [tokens, k] = the weight's rows of the ids: first those of the words `base`, then those of the
  * words `added`; zero rows where another rank owns the word. */
 typedef struct tpi_embed_args {
