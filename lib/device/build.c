@@ -147,21 +147,44 @@ done:
     return status;
 }
 
-void tpi_build_store(tpcl_device *dev, const tpi_cache_key *key, cl_program program)
+/* The binary for this device. The program has one for each device of its context, which may be the
+ * caller's, with more devices; those it was not built for have none. */
+static unsigned char *own_binary(const tpcl_device *dev, cl_program program, size_t *bytes)
 {
-    size_t bytes = 0;
+    cl_uint n = 0;
     unsigned char *binary = NULL;
-    const int claim = tpi_cache_claim(dev, key);
-    if (claim < 0) return;
-    if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) ==
-            CL_SUCCESS &&
-        bytes > 0)
-        binary = malloc(bytes);
-    if (binary && clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) !=
-                      CL_SUCCESS) {
+    if (clGetProgramInfo(program, CL_PROGRAM_NUM_DEVICES, sizeof n, &n, NULL) != CL_SUCCESS)
+        return NULL;
+    cl_device_id *ids = calloc((size_t)n + 1, sizeof *ids);
+    size_t *sizes = calloc((size_t)n + 1, sizeof *sizes), own = 0;
+    unsigned char **all = calloc((size_t)n + 1, sizeof *all);
+    if (!ids || !sizes || !all) goto done;
+    if (clGetProgramInfo(program, CL_PROGRAM_DEVICES, n * sizeof *ids, ids, NULL) != CL_SUCCESS ||
+        clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, n * sizeof *sizes, sizes, NULL) !=
+            CL_SUCCESS)
+        goto done;
+    while (own < n && ids[own] != dev->id) own++;
+    if (own == n || sizes[own] == 0) goto done;
+    *bytes = sizes[own];
+    all[own] = binary = malloc(*bytes);
+    if (binary &&
+        clGetProgramInfo(program, CL_PROGRAM_BINARIES, n * sizeof *all, all, NULL) != CL_SUCCESS) {
         free(binary);
         binary = NULL;
     }
+done:
+    free(ids);
+    free(sizes);
+    free(all);
+    return binary;
+}
+
+void tpi_build_store(tpcl_device *dev, const tpi_cache_key *key, cl_program program)
+{
+    size_t bytes = 0;
+    const int claim = tpi_cache_claim(dev, key);
+    if (claim < 0) return;
+    unsigned char *binary = own_binary(dev, program, &bytes);
     tpi_cache_store(dev, key, claim, binary, bytes);
     free(binary);
 }

@@ -55,11 +55,29 @@ static void take_units(tpcl_device *dev, int units)
     dev->info.compute_units = (int)tpi_query_uint(part, CL_DEVICE_MAX_COMPUTE_UNITS);
 }
 
-static void set_budget(tpcl_device *dev)
+tpcl_status tpi_device_alloc(const tpcl_device_options *options, tpcl_device **out)
+{
+    tpcl_status status = TPCL_OK;
+    tpcl_device *dev = calloc(1, sizeof *dev);
+    TPI_REQUIRE(dev, TPCL_ERR_NOMEM, "device object");
+    dev->refs = 1;
+    dev->ledger = tpi_ledger_create();
+    TPI_REQUIRE(dev->ledger, TPCL_ERR_NOMEM, "device object");
+    dev->log = options->log;
+    dev->gemm = options->gemm;
+    *out = dev;
+    dev = NULL;
+done:
+    tpcl_device_close(&dev);
+    return status;
+}
+
+void tpi_device_ready(tpcl_device *dev, const tpcl_device_options *options)
 {
     const uint64_t host =
         dev->info.type == TPCL_DEVICE_CPU ? tpi_host_available_bytes() : UINT64_MAX;
     dev->budget_bytes = dev->info.global_bytes < host ? dev->info.global_bytes : host;
+    tpi_cache_open(dev, options->cache_dir);
 }
 
 static tpcl_status open_queue(tpcl_device *dev, bool profile)
@@ -105,21 +123,14 @@ tpcl_status tpcl_device_open(const tpcl_device_options *options, tpcl_device **o
     TPI_REQUIRE(out, TPCL_ERR_ARG, "tpcl_device_open: out is NULL");
     *out = NULL;
     if (!options) options = &defaults;
-    dev = calloc(1, sizeof *dev);
-    TPI_REQUIRE(dev, TPCL_ERR_NOMEM, "device object");
-    dev->refs = 1;
-    dev->ledger = tpi_ledger_create();
-    TPI_REQUIRE(dev->ledger, TPCL_ERR_NOMEM, "device object");
-    dev->log = options->log;
+    TPI_TRY(tpi_device_alloc(options, &dev));
     TPI_TRY(choose_entry(options, &chosen));
     dev->platform = chosen.platform;
     dev->id = chosen.id;
     dev->info = chosen.info;
     take_units(dev, options->units);
-    set_budget(dev);
-    dev->gemm = options->gemm;
     TPI_TRY(open_queue(dev, options->profile));
-    tpi_cache_open(dev, options->cache_dir);
+    tpi_device_ready(dev, options);
     *out = dev;
     dev = NULL;
 done:
@@ -151,5 +162,5 @@ void tpcl_device_close(tpcl_device **devp)
 
 const tpcl_device_info *tpcl_device_get_info(const tpcl_device *dev)
 {
-    return &dev->info;
+    return dev ? &dev->info : NULL;
 }

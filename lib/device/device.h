@@ -19,7 +19,7 @@ struct tpcl_device {
     int refs; /* not atomic: a device and its children belong to one thread */
     cl_platform_id platform;
     cl_device_id id;
-    bool is_sub_device;
+    bool is_sub_device; /* made by the library, or one of the caller's that was retained */
     cl_context context;
     cl_command_queue queue;
     tpcl_device_info info;
@@ -37,6 +37,8 @@ struct tpcl_device {
 struct tpcl_tensor {
     tpcl_device *dev; /* retained */
     cl_mem mem;       /* NULL when there are no elements */
+    cl_mem root;      /* the buffer that mem is a part of, or mem itself; not retained */
+    size_t at;        /* byte in root where mem begins */
     tpcl_dtype dtype;
     int ndim;
     int64_t shape[4];
@@ -44,6 +46,20 @@ struct tpcl_tensor {
 };
 
 tpcl_device *tpi_device_retain(tpcl_device *dev);
+/* The two halves of opening: an object with nothing of OpenCL, and what follows once it has its id,
+ * info, context and queue. */
+TPCL_NODISCARD tpcl_status tpi_device_alloc(const tpcl_device_options *options, tpcl_device **out);
+void tpi_device_ready(tpcl_device *dev, const tpcl_device_options *options);
+
+/* A tensor without its buffer, but for that checked and complete. */
+TPCL_NODISCARD tpcl_status tpi_tensor_alloc(tpcl_device *dev, tpcl_dtype dtype, int ndim,
+                                            const int64_t *shape, tpcl_tensor **out);
+/* Whether the first elements of two tensors share bytes, also as parts of one buffer. No OpenCL
+ * call. */
+bool tpi_tensor_overlap(const tpcl_tensor *a, size_t a_elements, const tpcl_tensor *b,
+                        size_t b_elements);
+/* Both begin at the same byte: one may be computed in place of the other. */
+bool tpi_tensor_same(const tpcl_tensor *a, const tpcl_tensor *b);
 
 /* Finds or builds program `name` (a file of cl/, embedded) with `options`, then its kernel. The
  * kernel belongs to the cache: do not release it. A compiler error's log is in the message. */

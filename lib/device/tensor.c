@@ -5,15 +5,15 @@
 #include "base/dtype.h"
 #include "device/device.h"
 
-tpcl_status tpcl_tensor_create(tpcl_device *device, tpcl_dtype dtype, int ndim,
-                               const int64_t *shape, tpcl_tensor **out)
+tpcl_status tpi_tensor_alloc(tpcl_device *device, tpcl_dtype dtype, int ndim, const int64_t *shape,
+                             tpcl_tensor **out)
 {
     tpcl_status status = TPCL_OK;
     tpcl_tensor *t = NULL;
     uint64_t bytes = 4;
 
-    TPI_REQUIRE(device && shape && out, TPCL_ERR_ARG, "tensor: a pointer is NULL");
-    *out = NULL;
+    TPI_REQUIRE(device, TPCL_ERR_ARG, "tensor: device is NULL");
+    TPI_REQUIRE(shape, TPCL_ERR_ARG, "tensor: shape is NULL");
     TPI_REQUIRE(dtype == TPCL_F32 || dtype == TPCL_I32, TPCL_ERR_ARG,
                 "tensor: dtype %s, need F32 or I32", tpcl_dtype_name(dtype));
     TPI_REQUIRE(ndim >= 1 && ndim <= 4, TPCL_ERR_ARG, "tensor: %d dimensions, need 1 to 4", ndim);
@@ -30,12 +30,40 @@ tpcl_status tpcl_tensor_create(tpcl_device *device, tpcl_dtype dtype, int ndim,
                     "tensor: its size overflows at dimension %d", d);
     }
     t->bytes = (size_t)bytes;
-    TPI_TRY(tpi_buffer_create(device, t->bytes, "tensor", &t->mem));
     *out = t;
     t = NULL;
 done:
     tpcl_tensor_destroy(&t);
     return status;
+}
+
+tpcl_status tpcl_tensor_create(tpcl_device *device, tpcl_dtype dtype, int ndim,
+                               const int64_t *shape, tpcl_tensor **out)
+{
+    tpcl_status status = TPCL_OK;
+    tpcl_tensor *t = NULL;
+    TPI_REQUIRE(out, TPCL_ERR_ARG, "tensor: out is NULL");
+    *out = NULL;
+    TPI_TRY(tpi_tensor_alloc(device, dtype, ndim, shape, &t));
+    TPI_TRY(tpi_buffer_create(device, t->bytes, "tensor", &t->mem));
+    t->root = t->mem;
+    *out = t;
+    t = NULL;
+done:
+    tpcl_tensor_destroy(&t);
+    return status;
+}
+
+bool tpi_tensor_overlap(const tpcl_tensor *a, size_t a_elements, const tpcl_tensor *b,
+                        size_t b_elements)
+{
+    if (!a->root || a->root != b->root || a_elements == 0 || b_elements == 0) return false;
+    return a->at < b->at + b_elements * 4 && b->at < a->at + a_elements * 4;
+}
+
+bool tpi_tensor_same(const tpcl_tensor *a, const tpcl_tensor *b)
+{
+    return a == b || (a->root && a->root == b->root && a->at == b->at);
 }
 
 void tpcl_tensor_destroy(tpcl_tensor **tensor)

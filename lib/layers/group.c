@@ -85,9 +85,10 @@ static void warn_crowded(const tpcl_group *g, const placement *p, const tpcl_dev
                 info->name);
 }
 
-static tpcl_status open_seat(tpcl_group *g, const tpcl_group_options *o)
+static tpcl_status open_seat(tpcl_group *g, const tpcl_group_options *o, const void *unused)
 {
     tpcl_status status = TPCL_OK;
+    (void)unused;
     seat mine;
     tpcl_device_info info;
     placement p;
@@ -141,32 +142,59 @@ done:
     return status;
 }
 
-tpcl_status tpcl_group_create(MPI_Comm comm, const tpcl_group_options *options, tpcl_group **out)
+static tpcl_status fill(tpcl_group *g, const tpcl_group_options *o)
 {
     tpcl_status status = TPCL_OK;
-    tpcl_group *g = NULL;
+    TPI_REQUIRE(g, TPCL_ERR_NOMEM, "group object");
+    TPI_TRY(copy_weights(g, o->weights));
+    g->log = o->log;
+    g->staging = malloc(tpcl_comm_chunk(g->comm));
+    TPI_REQUIRE(g->staging, TPCL_ERR_NOMEM, "staging buffer");
+done:
+    return status;
+}
+
+tpcl_status tpi_group_create(tpcl_comm *comm, const tpcl_group_options *options,
+                             tpi_group_opener open, const void *context, tpcl_group **out)
+{
+    tpcl_status status = TPCL_OK;
     static const tpcl_group_options defaults;
     const tpcl_group_options *o = options ? options : &defaults;
-
-    TPI_REQUIRE(out, TPCL_ERR_ARG, "tpcl_group_create: out is NULL");
-    *out = NULL;
-    g = calloc(1, sizeof *g);
-    TPI_REQUIRE(g, TPCL_ERR_NOMEM, "group object");
-    const tpcl_comm_options c = {.timeout_s = o->timeout_s, .chunk_bytes = o->chunk_bytes};
-    TPI_TRY(tpcl_comm_create(comm, &c, &g->comm));
-    g->rank = tpcl_comm_rank(g->comm);
-    g->size = tpcl_comm_size(g->comm);
-    g->log = o->log;
-    status = copy_weights(g, o->weights);
-    g->staging = malloc(tpcl_comm_chunk(g->comm));
-    if (status == TPCL_OK && !g->staging) TPI_FAIL(TPCL_ERR_NOMEM, "staging buffer");
-    TPI_TRY(tpcl_comm_agree(g->comm, status, "group"));
-    TPI_TRY(open_seat(g, o));
+    tpcl_group *g = calloc(1, sizeof *g);
+    if (g) {
+        g->comm = comm;
+        g->rank = tpcl_comm_rank(comm);
+        g->size = tpcl_comm_size(comm);
+    }
+    TPI_TRY(tpcl_comm_agree(comm, fill(g, o), "group"));
+    TPI_TRY(open(g, o, context));
     *out = g;
     g = NULL;
+    comm = NULL;
 done:
+    if (!g) tpcl_comm_destroy(&comm);
     tpcl_group_destroy(&g);
     return status;
+}
+
+tpcl_status tpi_group_create_mpi(MPI_Comm mpi, const tpcl_group_options *o, tpi_group_opener open,
+                                 const void *context, tpcl_group **out)
+{
+    tpcl_status status = TPCL_OK;
+    tpcl_comm *comm = NULL;
+    TPI_REQUIRE(out, TPCL_ERR_ARG, "tpcl_group_create: out is NULL");
+    *out = NULL;
+    const tpcl_comm_options c = {.timeout_s = o ? o->timeout_s : 0,
+                                 .chunk_bytes = o ? o->chunk_bytes : 0};
+    TPI_TRY(tpcl_comm_create(mpi, &c, &comm));
+    TPI_TRY(tpi_group_create(comm, o, open, context, out));
+done:
+    return status;
+}
+
+tpcl_status tpcl_group_create(MPI_Comm comm, const tpcl_group_options *options, tpcl_group **out)
+{
+    return tpi_group_create_mpi(comm, options, open_seat, NULL, out);
 }
 
 void tpcl_group_destroy(tpcl_group **group)
@@ -174,6 +202,8 @@ void tpcl_group_destroy(tpcl_group **group)
     if (!group || !*group) return;
     tpcl_group *g = *group;
     *group = NULL;
+    /* The caller's queue goes on after this, and must not read what is freed here. */
+    if (g->staged) clFinish(g->dev->queue);
     tpcl_device_close(&g->dev);
     tpcl_comm_destroy(&g->comm);
     free(g->weights);
@@ -183,20 +213,20 @@ void tpcl_group_destroy(tpcl_group **group)
 
 int tpcl_group_rank(const tpcl_group *group)
 {
-    return group->rank;
+    return group ? group->rank : 0;
 }
 
 int tpcl_group_size(const tpcl_group *group)
 {
-    return group->size;
+    return group ? group->size : 0;
 }
 
 tpcl_device *tpcl_group_device(tpcl_group *group)
 {
-    return group->dev;
+    return group ? group->dev : NULL;
 }
 
 tpcl_comm *tpcl_group_comm(tpcl_group *group)
 {
-    return group->comm;
+    return group ? group->comm : NULL;
 }

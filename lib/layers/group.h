@@ -14,7 +14,20 @@ struct tpcl_group {
     double *weights; /* [size], or NULL = equal */
     tpcl_log log;
     float *staging; /* one chunk: the sum on its way back to the device */
+    bool staged;    /* the queue may still read it */
 };
+
+/* Opens this rank's device, group->dev. What it returns has been agreed by all ranks. */
+typedef tpcl_status (*tpi_group_opener)(tpcl_group *group, const tpcl_group_options *options,
+                                        const void *context);
+/* The rest of every create call, on a communicator that belongs to the group from here on, also
+ * where this fails. */
+TPCL_NODISCARD tpcl_status tpi_group_create(tpcl_comm *comm, const tpcl_group_options *options,
+                                            tpi_group_opener open, const void *context,
+                                            tpcl_group **out);
+TPCL_NODISCARD tpcl_status tpi_group_create_mpi(MPI_Comm comm, const tpcl_group_options *options,
+                                                tpi_group_opener open, const void *context,
+                                                tpcl_group **out);
 
 /* y += the other ranks' y, in rank order. A rank with an error of its own brings it in `local`. */
 tpcl_status tpi_reduce(tpcl_group *group, tpcl_status local, tpcl_tensor *y, size_t elements);

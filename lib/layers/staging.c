@@ -13,6 +13,7 @@ static tpcl_status reduce_chunk(tpcl_group *g, tpcl_status local, tpcl_tensor *y
         status = TPI_CL(
             clEnqueueReadBuffer(g->dev->queue, y->mem, CL_TRUE, at, bytes, slot, 0, NULL, NULL));
     TPI_TRY(tpcl_comm_allreduce_sum(g->comm, status, slot, g->staging, bytes / sizeof *slot));
+    g->staged = true;
     TPI_TRY(TPI_CL(clEnqueueWriteBuffer(g->dev->queue, y->mem, CL_FALSE, at, bytes, g->staging, 0,
                                         NULL, NULL)));
 done:
