@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "layers/kv_cache.h"
+#include "ops/checks.h"
 
 struct tpcl_attention {
     tpcl_group *group;
@@ -108,6 +109,18 @@ void tpcl_attention_destroy(tpcl_attention **layer)
     *layer = NULL;
 }
 
+static tpcl_status check_tensors(const tpcl_attention *l, const tpcl_tensor *qkv,
+                                 const tpcl_tensor *out, int tokens)
+{
+    const int d = l->heads.head_dim;
+    const tpi_operand operands[] = {
+        {"attention qkv", qkv, tokens, (l->heads.heads + 2 * (int64_t)l->heads.kv_heads) * d,
+         TPI_WRITTEN},
+        {"attention out", out, tokens, (int64_t)l->heads.heads * d, TPI_WRITTEN},
+        {"attention rope table", l->rope_table, 1, (int64_t)(l->rope_table->bytes / 4), TPI_READ}};
+    return tpi_need_all(operands, 3);
+}
+
 tpcl_status tpcl_attention_forward(tpcl_attention *l, int layer_index, tpcl_tensor *qkv,
                                    const tpcl_batch *b, tpcl_kv_cache *cache, tpcl_tensor *out)
 {
@@ -117,6 +130,7 @@ tpcl_status tpcl_attention_forward(tpcl_attention *l, int layer_index, tpcl_tens
     TPI_REQUIRE(tpcl_range_size(cache->heads[layer_index].kv) == l->heads.kv_heads, TPCL_ERR_SHAPE,
                 "attention: %d kv heads, the cache has %lld in layer %d", l->heads.kv_heads,
                 (long long)tpcl_range_size(cache->heads[layer_index].kv), layer_index);
+    TPI_TRY(check_tensors(l, qkv, out, b->n));
     tpi_heads heads = l->heads;
     heads.block_size = cache->desc.block_size;
     heads.kv_f32 = cache->desc.f32;

@@ -45,7 +45,7 @@ void tpcl_embedding_destroy(tpcl_embedding **layer)
 static tpcl_status check_output(const tpcl_embedding *e, const tpcl_tensor *y, int tokens)
 {
     tpcl_status status = TPCL_OK;
-    const tpi_operand out = {"embedding y", y, tokens, e->vocab.dim, true};
+    const tpi_operand out = {"embedding y", y, tokens, e->vocab.dim, TPI_WRITTEN};
     TPI_REQUIRE(tokens >= 0, TPCL_ERR_ARG, "embedding: %d tokens, need 0 or more", tokens);
     TPI_TRY(tpi_need_all(&out, 1));
     TPI_REQUIRE(y->dev == e->group->dev, TPCL_ERR_ARG,
@@ -54,7 +54,7 @@ done:
     return status;
 }
 
-static tpcl_status check_ids(const tpcl_tensor *ids, const tpcl_tensor *y, int tokens)
+static tpcl_status check_ids(const tpcl_tensor *ids, const tpcl_tensor *y, int tokens, int dim)
 {
     tpcl_status status = TPCL_OK;
     TPI_TRY(tpi_need("embedding ids", ids, tokens, 1));
@@ -62,8 +62,8 @@ static tpcl_status check_ids(const tpcl_tensor *ids, const tpcl_tensor *y, int t
                 tpcl_dtype_name(ids->dtype));
     TPI_REQUIRE(ids->dev == y->dev, TPCL_ERR_ARG,
                 "embedding ids is a tensor of another device than embedding y");
-    TPI_REQUIRE(!ids->mem || ids->mem != y->mem, TPCL_ERR_ARG,
-                "embedding y overlaps embedding ids: give it a tensor of its own");
+    TPI_REQUIRE(!tpi_tensor_overlap(ids, (size_t)tokens, y, (size_t)tokens * (size_t)dim),
+                TPCL_ERR_ARG, "embedding y overlaps embedding ids: give it a tensor of its own");
 done:
     return status;
 }
@@ -89,7 +89,7 @@ tpcl_status tpcl_embedding_partial(tpcl_embedding *e, const tpcl_tensor *ids, tp
     tpcl_status status = TPCL_OK;
     TPI_REQUIRE(e, TPCL_ERR_ARG, "embedding: layer is NULL");
     TPI_TRY(check_output(e, y, tokens));
-    TPI_TRY(check_ids(ids, y, tokens));
+    TPI_TRY(check_ids(ids, y, tokens, e->vocab.dim));
     TPI_TRY(own_rows(e, ids, y, tokens));
 done:
     return status;

@@ -128,8 +128,8 @@ static tpcl_status check_forward(const tpcl_linear *l, const tpcl_tensor *x, con
 {
     tpcl_status status = TPCL_OK;
     const tpi_operand operands[] = {
-        {"linear x", x, tokens, l->whole_input ? l->in_total : l->weight->k, false},
-        {"linear y", y, tokens, l->gather ? l->out_total : l->weight->n, true}};
+        {"linear x", x, tokens, l->whole_input ? l->in_total : l->weight->k, TPI_READ},
+        {"linear y", y, tokens, l->gather ? l->out_total : l->weight->n, TPI_WRITTEN}};
     TPI_REQUIRE(tokens >= 0, TPCL_ERR_ARG, "linear: %d tokens, need 0 or more", tokens);
     TPI_TRY(tpi_need_all(operands, 2));
     TPI_REQUIRE(x->dev == l->group->dev, TPCL_ERR_ARG,

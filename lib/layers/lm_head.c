@@ -197,7 +197,7 @@ static tpcl_status check_forward(const tpcl_lm_head *h, const tpcl_tensor *x, co
                                  int n, const float *logits)
 {
     tpcl_status status = TPCL_OK;
-    const tpi_operand in = {"lm head x", x, rows ? 0 : n, h->vocab->dim, false};
+    const tpi_operand in = {"lm head x", x, rows ? 0 : n, h->vocab->dim, TPI_READ};
     TPI_REQUIRE(n >= 0, TPCL_ERR_ARG, "lm head: %d rows, need 0 or more", n);
     TPI_TRY(tpi_need_all(&in, 1));
     TPI_REQUIRE(x->dev == h->group->dev, TPCL_ERR_ARG,

@@ -14,10 +14,17 @@ done:
     return status;
 }
 
-/* An operand without elements has no buffer, and touches nothing. */
-static bool overlap(const tpi_operand *a, const tpi_operand *b)
+static size_t elements(const tpi_operand *o)
 {
-    return a->tensor->mem && a->tensor->mem == b->tensor->mem;
+    return (size_t)o->rows * (size_t)o->columns;
+}
+
+static bool clash(const tpi_operand *a, const tpi_operand *b)
+{
+    if (a->use != TPI_WRITTEN && b->use != TPI_WRITTEN) return false;
+    const bool in_place = a->use == TPI_READ_IN_PLACE || b->use == TPI_READ_IN_PLACE;
+    if (in_place && tpi_tensor_same(a->tensor, b->tensor)) return false;
+    return tpi_tensor_overlap(a->tensor, elements(a), b->tensor, elements(b));
 }
 
 tpcl_status tpi_need_all(const tpi_operand *o, int n)
@@ -32,7 +39,7 @@ tpcl_status tpi_need_all(const tpi_operand *o, int n)
     }
     for (int i = 0; i < n; i++)
         for (int j = 0; j < i; j++)
-            TPI_REQUIRE(!(o[i].written || o[j].written) || !overlap(&o[i], &o[j]), TPCL_ERR_ARG,
+            TPI_REQUIRE(!clash(&o[i], &o[j]), TPCL_ERR_ARG,
                         "%s overlaps %s: give it a tensor of its own", o[i].what, o[j].what);
 done:
     return status;

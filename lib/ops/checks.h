@@ -8,16 +8,22 @@
 /* `t` holds at least rows * columns 4-byte elements. `what` is "op argument". */
 tpcl_status tpi_need(const char *what, const tpcl_tensor *t, int64_t rows, int64_t columns);
 
+typedef enum tpi_use {
+    TPI_READ,
+    TPI_WRITTEN,
+    TPI_READ_IN_PLACE /* what is written may begin exactly where this does */
+} tpi_use;
+
 /* An argument of an op that the caller chose: what it must hold, and what it must not touch. */
 typedef struct tpi_operand {
     const char *what; /* "op argument" */
     const tpcl_tensor *tensor;
     int64_t rows, columns;
-    bool written;
+    tpi_use use;
 } tpi_operand;
 
 /* Every operand is a large enough f32 tensor, all are of one device, and none that is written
- * overlaps another. */
+ * shares bytes with another. */
 tpcl_status tpi_need_all(const tpi_operand *operands, int n);
 
 /* Work-items that share a row: one on a CPU, which walks it alone with vectors; elsewhere 64, or

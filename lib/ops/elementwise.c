@@ -20,8 +20,8 @@ tpcl_status tpcl_swiglu(const tpcl_tensor *x, tpcl_tensor *y, int tokens, int in
 {
     tpcl_status status = TPCL_OK;
     tpi_launch l = {0};
-    const tpi_operand operands[] = {{"swiglu x", x, tokens, 2 * (int64_t)inter, false},
-                                    {"swiglu y", y, tokens, inter, true}};
+    const tpi_operand operands[] = {{"swiglu x", x, tokens, 2 * (int64_t)inter, TPI_READ},
+                                    {"swiglu y", y, tokens, inter, TPI_WRITTEN}};
     TPI_TRY(tpi_need_all(operands, 2));
     l.dev = y->dev;
     TPI_TRY(get(&l, "swiglu"));
@@ -55,24 +55,24 @@ static int64_t count(size_t elements)
 
 tpcl_status tpcl_silu(const tpcl_tensor *x, tpcl_tensor *y, size_t elements)
 {
-    const tpi_operand operands[] = {{"silu y", y, 1, count(elements), true},
-                                    {"silu x", x, 1, count(elements), false}};
-    const tpcl_status status = tpi_need_all(operands, x && x == y ? 1 : 2);
+    const tpi_operand operands[] = {{"silu y", y, 1, count(elements), TPI_WRITTEN},
+                                    {"silu x", x, 1, count(elements), TPI_READ_IN_PLACE}};
+    const tpcl_status status = tpi_need_all(operands, 2);
     return status == TPCL_OK ? map("silu", x, y, elements) : status;
 }
 
 tpcl_status tpcl_gelu(const tpcl_tensor *x, tpcl_tensor *y, size_t elements)
 {
-    const tpi_operand operands[] = {{"gelu y", y, 1, count(elements), true},
-                                    {"gelu x", x, 1, count(elements), false}};
-    const tpcl_status status = tpi_need_all(operands, x && x == y ? 1 : 2);
+    const tpi_operand operands[] = {{"gelu y", y, 1, count(elements), TPI_WRITTEN},
+                                    {"gelu x", x, 1, count(elements), TPI_READ_IN_PLACE}};
+    const tpcl_status status = tpi_need_all(operands, 2);
     return status == TPCL_OK ? map("gelu", x, y, elements) : status;
 }
 
 tpcl_status tpcl_add(tpcl_tensor *y, const tpcl_tensor *x, size_t elements)
 {
-    const tpi_operand operands[] = {{"add y", y, 1, count(elements), true},
-                                    {"add x", x, 1, count(elements), false}};
+    const tpi_operand operands[] = {{"add y", y, 1, count(elements), TPI_WRITTEN},
+                                    {"add x", x, 1, count(elements), TPI_READ}};
     const tpcl_status status = tpi_need_all(operands, 2);
     return status == TPCL_OK ? map("add", x, y, elements) : status;
 }
@@ -81,8 +81,8 @@ tpcl_status tpcl_add_bias(tpcl_tensor *y, const tpcl_tensor *bias, int tokens, i
 {
     tpcl_status status = TPCL_OK;
     tpi_launch l = {0};
-    const tpi_operand operands[] = {{"add_bias y", y, tokens, dim, true},
-                                    {"add_bias bias", bias, 1, dim, false}};
+    const tpi_operand operands[] = {{"add_bias y", y, tokens, dim, TPI_WRITTEN},
+                                    {"add_bias bias", bias, 1, dim, TPI_READ}};
     TPI_TRY(tpi_need_all(operands, 2));
     l.dev = y->dev;
     TPI_TRY(get(&l, "add_bias"));

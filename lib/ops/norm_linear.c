@@ -25,11 +25,11 @@ tpcl_status tpi_norm_linear(const tpi_weight *w, const tpi_norm_args *in, const 
     char options[128];
     const int outputs = swiglu ? w->n / 2 : w->n;
     const int panels = (w->n + TPI_PANEL - 1) / TPI_PANEL, pairs = (panels + 1) / 2;
-    const tpi_operand operands[] = {{"linear h", in->h, 1, w->k, false},
-                                    {"linear norm", in->norm, 1, w->k, false},
-                                    {"linear y", y, 1, outputs, true},
-                                    {"linear add", in->add, 1, w->k, false},
-                                    {"linear sum", in->sum, 1, w->k, true}};
+    const tpi_operand operands[] = {{"linear h", in->h, 1, w->k, TPI_READ},
+                                    {"linear norm", in->norm, 1, w->k, TPI_READ},
+                                    {"linear y", y, 1, outputs, TPI_WRITTEN},
+                                    {"linear add", in->add, 1, w->k, TPI_READ},
+                                    {"linear sum", in->sum, 1, w->k, TPI_WRITTEN}};
     TPI_TRY(tpi_need_all(operands, in->add ? 5 : 3));
     if (bias) TPI_TRY(tpi_need("linear bias", bias, 1, w->n));
     snprintf(options, sizeof options, "-cl-std=CL1.2 -DDT_%s -DP=%d -DNP=2 -DX_SPACE=__local",

@@ -12,14 +12,11 @@ static tpcl_status check(const tpcl_tensor *h, const tpcl_tensor *add, const tpc
     TPI_REQUIRE(dim >= 1, TPCL_ERR_ARG, "rmsnorm: dim %d, need 1 or more", dim);
     TPI_REQUIRE(isfinite(eps) && eps >= 0.0f, TPCL_ERR_ARG,
                 "rmsnorm: eps %g, need a finite number >= 0", (double)eps);
-    const tpi_operand operands[] = {{"rmsnorm h", h, tokens, dim, add != NULL},
-                                    {"rmsnorm w", w, 1, dim, false},
-                                    {"rmsnorm y", y, tokens, dim, true},
-                                    {"rmsnorm add", add, tokens, dim, false}};
-    if (!add && h && h == y) { /* in place: y says all there is to say of it */
-        TPI_TRY(tpi_need_all(operands + 1, 2));
-        goto done;
-    }
+    const tpi_operand operands[] = {
+        {"rmsnorm h", h, tokens, dim, add ? TPI_WRITTEN : TPI_READ_IN_PLACE},
+        {"rmsnorm w", w, 1, dim, TPI_READ},
+        {"rmsnorm y", y, tokens, dim, TPI_WRITTEN},
+        {"rmsnorm add", add, tokens, dim, TPI_READ}};
     TPI_TRY(tpi_need_all(operands, add ? 4 : 3));
 done:
     return status;
