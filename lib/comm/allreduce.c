@@ -87,15 +87,12 @@ done:
     return status;
 }
 
-tpcl_status tpcl_comm_allreduce_sum(tpcl_comm *comm, tpcl_status local, const float *in, float *out,
-                                    size_t count)
+static tpcl_status sum_chunks(struct tpcl_comm *comm, const struct tpi_call *call, const float *in,
+                              float *out, size_t count)
 {
     tpcl_status status = TPCL_OK;
     const size_t most = comm->chunk / sizeof *in;
-    struct tpi_call call = {.op = TPI_OP_SUM, .count = count, .root = -1};
     size_t done = 0;
-    if (local == TPCL_OK) local = check_buffers(comm, in, out, count, sizeof *in);
-    TPI_TRY(tpi_comm_begin(comm, &call, local));
     if (comm->size == 1) {
         if (count && in != out) memmove(out, in, count * sizeof *in);
         goto done;
@@ -103,11 +100,33 @@ tpcl_status tpcl_comm_allreduce_sum(tpcl_comm *comm, tpcl_status local, const fl
     do {
         const size_t n = count - done < most ? count - done : most;
         if (n * sizeof *in <= WHOLE_MAX)
-            TPI_TRY(sum_whole(comm, &call, in + done, out + done, n));
+            TPI_TRY(sum_whole(comm, call, in + done, out + done, n));
         else
-            TPI_TRY(sum_sliced(comm, &call, in + done, out + done, n));
+            TPI_TRY(sum_sliced(comm, call, in + done, out + done, n));
         done += n;
     } while (done < count);
+done:
+    return status;
+}
+
+tpcl_status tpcl_comm_allreduce_sum(tpcl_comm *comm, tpcl_status local, const float *in, float *out,
+                                    size_t count)
+{
+    tpcl_status status = TPCL_OK;
+    struct tpi_call call = {.op = TPI_OP_SUM, .count = count, .root = -1};
+    if (local == TPCL_OK) local = check_buffers(comm, in, out, count, sizeof *in);
+    TPI_TRY(tpi_comm_begin(comm, &call, local));
+    TPI_TRY(sum_chunks(comm, &call, in, out, count));
+done:
+    return status;
+}
+
+tpcl_status tpi_comm_sum_queued(struct tpcl_comm *comm, float *values, size_t count)
+{
+    tpcl_status status = TPCL_OK;
+    struct tpi_call call = {.op = TPI_OP_SUM, .count = count, .root = -1};
+    TPI_TRY(tpi_comm_enter(comm, &call, TPCL_OK));
+    TPI_TRY(sum_chunks(comm, &call, values, values, count));
 done:
     return status;
 }

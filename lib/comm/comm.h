@@ -76,6 +76,7 @@ struct tpi_transport {
     void (*leave)(struct tpcl_comm *comm, const struct tpi_words *words);
     /* Collective. Not called on a failed communicator of several ranks. */
     void (*close)(struct tpcl_comm *comm);
+    bool any_thread; /* meet and fetch call no MPI: one thread at a time, whichever it is */
 };
 extern const struct tpi_transport tpi_transport_window, tpi_transport_peer, tpi_transport_solo;
 
@@ -106,6 +107,12 @@ struct tpcl_comm {
     int reader;
     bool sliced;
 
+    /* Sums that wait in a device's queue (layers/staging.c), whose worker uses this communicator until
+     * they are done. `settle` waits for that; it returns what they ended with on all ranks, once,
+     * and adds to `local` what only this rank met. NULL: none wait. */
+    tpcl_status (*settle)(void *owner, tpcl_status *local);
+    void *owner;
+
     bool failed;
     int failed_rank;
     tpcl_status failed_code;
@@ -116,8 +123,13 @@ struct tpcl_comm {
 tpcl_status tpi_mpi(int code, const char *call);
 #define TPI_MPI(call) tpi_mpi((call), #call)
 
+/* tpcl_comm_allreduce_sum(), in place, for the worker of a device's queue. */
+tpcl_status tpi_comm_sum_queued(struct tpcl_comm *comm, float *values, size_t count);
+
 /* Start of every collective. With a `local` error it arrives with it, and fails on all ranks. */
 tpcl_status tpi_comm_begin(struct tpcl_comm *comm, struct tpi_call *call, tpcl_status local);
+/* The same where what is queued does not have to be waited for: in the queue. */
+tpcl_status tpi_comm_enter(struct tpcl_comm *comm, struct tpi_call *call, tpcl_status local);
 
 /* Sets bytes (the same of every rank), reader and sliced of the next step. */
 void tpi_comm_expect(struct tpcl_comm *comm, size_t bytes, int reader, bool sliced);

@@ -180,6 +180,12 @@ tpcl_status tpi_comm_step(struct tpcl_comm *comm, const struct tpi_call *call)
 
 tpcl_status tpi_comm_begin(struct tpcl_comm *comm, struct tpi_call *call, tpcl_status local)
 {
+    const tpcl_status queued = comm->settle ? comm->settle(comm->owner, &local) : TPCL_OK;
+    return queued == TPCL_OK ? tpi_comm_enter(comm, call, local) : queued;
+}
+
+tpcl_status tpi_comm_enter(struct tpcl_comm *comm, struct tpi_call *call, tpcl_status local)
+{
     struct tpi_words *words;
     if (comm->failed) {
         tpi_fail(TPCL_ERR_GROUP_FAILED, "the group has failed before: %.480s", comm->message);

@@ -166,4 +166,5 @@ const struct tpi_transport tpi_transport_window = {
     .fetch = window_fetch,
     .leave = window_leave,
     .close = window_close,
+    .any_thread = true,
 };

@@ -168,6 +168,7 @@ tpcl_status tpi_group_create(tpcl_comm *comm, const tpcl_group_options *options,
     }
     TPI_TRY(tpcl_comm_agree(comm, fill(g, o), "group"));
     TPI_TRY(open(g, o, context));
+    g->queued.possible = tpi_can_queue(g);
     *out = g;
     g = NULL;
     comm = NULL;

@@ -7,6 +7,16 @@
 
 #include "device/device.h"
 
+/* Sums that the worker of the device's queue does between two kernels, without the host thread. */
+typedef struct tpi_queued {
+    bool possible; /* a CPU device that runs host functions, ranks that meet without MPI */
+    bool wanted;   /* by the model, which hands nothing out before it has met the others again */
+    tpcl_status status; /* of the first that failed; written by the worker */
+    int rank;           /* whose failure that was */
+    tpcl_status code;
+    char message[TPI_MESSAGE_MAX];
+} tpi_queued;
+
 struct tpcl_group {
     tpcl_device *dev;
     tpcl_comm *comm;
@@ -15,6 +25,7 @@ struct tpcl_group {
     tpcl_log log;
     float *staging; /* one chunk: the sum on its way back to the device */
     bool staged;    /* the queue may still read it */
+    tpi_queued queued;
 };
 
 /* Opens this rank's device, group->dev. What it returns has been agreed by all ranks. */
@@ -31,6 +42,13 @@ TPCL_NODISCARD tpcl_status tpi_group_create_mpi(MPI_Comm comm, const tpcl_group_
 
 /* y += the other ranks' y, in rank order. A rank with an error of its own brings it in `local`. */
 tpcl_status tpi_reduce(tpcl_group *group, tpcl_status local, tpcl_tensor *y, size_t elements);
+
+/* layers/queued.c: can this group's device do sums in its queue? Then one of them, in place; its
+ * failure shows at the next collective, or here: settle waits for the queue, returns what all ranks
+ * ended with, once, and adds to `local` what only this rank met. */
+bool tpi_can_queue(const tpcl_group *group);
+tpcl_status tpi_queue_sum(tpcl_group *group, tpcl_tensor *y, size_t elements);
+tpcl_status tpi_queue_settle(tpcl_group *group, tpcl_status *local);
 
 /* Where a collective has nothing to move, or this rank refuses its arguments: all ranks end alike.
  */

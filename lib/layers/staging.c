@@ -22,12 +22,15 @@ done:
 
 tpcl_status tpi_reduce(tpcl_group *g, tpcl_status local, tpcl_tensor *y, size_t elements)
 {
-    tpcl_status status = local;
+    tpcl_status status = TPCL_OK;
     const size_t total = elements * sizeof(float), chunk = tpcl_comm_chunk(g->comm);
     if (g->size == 1 || elements == 0) return local;
+    if (g->queued.possible && g->queued.wanted && local == TPCL_OK)
+        return tpi_queue_sum(g, y, elements);
+    TPI_TRY(tpi_queue_settle(g, &local));
     for (size_t at = 0; at < total; at += chunk) {
         const size_t bytes = total - at < chunk ? total - at : chunk;
-        TPI_TRY(reduce_chunk(g, status, y, at, bytes));
+        TPI_TRY(reduce_chunk(g, local, y, at, bytes));
     }
 done:
     return status;

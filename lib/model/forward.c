@@ -67,9 +67,15 @@ done:
 
 tpcl_status tpi_model_forward(tpcl_model *m, bool every_layer)
 {
-    const tpcl_status status = pass(m, every_layer);
-    if (status == TPCL_OK || tpcl_comm_failed(m->group->comm, NULL, NULL)) return status;
-    return tpcl_comm_agree(m->group->comm, status, "forward pass");
+    tpcl_group *g = m->group;
+    g->queued.wanted = true;
+    tpcl_status status = pass(m, every_layer);
+    g->queued.wanted = false;
+    if (status == TPCL_OK) return TPCL_OK; /* a queued sum's failure shows at the next collective */
+    const tpcl_status queued = tpi_queue_settle(g, &status);
+    if (queued != TPCL_OK) return queued;
+    return tpcl_comm_failed(g->comm, NULL, NULL) ? status
+                                                 : tpcl_comm_agree(g->comm, status, "forward pass");
 }
 
 void tpi_model_reset(tpcl_model *m)
