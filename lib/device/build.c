@@ -147,36 +147,51 @@ done:
     return status;
 }
 
-/* The binary for this device. The program has one for each device of its context, which may be the
- * caller's, with more devices; those it was not built for have none. */
+/* Where this device's binary is among those of a program, of which the driver has `n`. A program
+ * has one for each device of its context, which may be the caller's, with more devices; PoCL counts
+ * those alone that it was built for. n: nowhere. */
+static size_t place_of_binary(const tpcl_device *dev, cl_program program, size_t n)
+{
+    cl_uint devices = 0;
+    size_t place = n;
+    if (n <= 1) return 0;
+    if (clGetProgramInfo(program, CL_PROGRAM_NUM_DEVICES, sizeof devices, &devices, NULL) !=
+            CL_SUCCESS ||
+        devices != n)
+        return n;
+    cl_device_id *ids = calloc(n, sizeof *ids);
+    if (ids &&
+        clGetProgramInfo(program, CL_PROGRAM_DEVICES, n * sizeof *ids, ids, NULL) == CL_SUCCESS)
+        place = tpi_query_place(dev->id, ids, n);
+    free(ids);
+    return place;
+}
+
 static unsigned char *own_binary(const tpcl_device *dev, cl_program program, size_t *bytes)
 {
-    cl_uint n = 0;
-    unsigned char *binary = NULL;
-    if (clGetProgramInfo(program, CL_PROGRAM_NUM_DEVICES, sizeof n, &n, NULL) != CL_SUCCESS)
+    size_t answer = 0;
+    unsigned char *own = NULL;
+    if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, 0, NULL, &answer) != CL_SUCCESS)
         return NULL;
-    cl_device_id *ids = calloc((size_t)n + 1, sizeof *ids);
-    size_t *sizes = calloc((size_t)n + 1, sizeof *sizes), own = 0;
-    unsigned char **all = calloc((size_t)n + 1, sizeof *all);
-    if (!ids || !sizes || !all) goto done;
-    if (clGetProgramInfo(program, CL_PROGRAM_DEVICES, n * sizeof *ids, ids, NULL) != CL_SUCCESS ||
-        clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, n * sizeof *sizes, sizes, NULL) !=
-            CL_SUCCESS)
-        goto done;
-    while (own < n && ids[own] != dev->id) own++;
-    if (own == n || sizes[own] == 0) goto done;
-    *bytes = sizes[own];
-    all[own] = binary = malloc(*bytes);
-    if (binary &&
-        clGetProgramInfo(program, CL_PROGRAM_BINARIES, n * sizeof *all, all, NULL) != CL_SUCCESS) {
-        free(binary);
-        binary = NULL;
+    const size_t n = answer / sizeof(size_t), place = place_of_binary(dev, program, n);
+    size_t *sizes = calloc(n + 1, sizeof *sizes);
+    unsigned char **all = calloc(n + 1, sizeof *all);
+    bool good =
+        place < n && sizes && all &&
+        clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, answer, sizes, NULL) == CL_SUCCESS &&
+        sizes[place] > 0;
+    /* All of them: not every driver takes NULL for those that are not wanted. */
+    for (size_t i = 0; good && i < n; i++) good = (all[i] = malloc(sizes[i] + 1)) != NULL;
+    if (good &&
+        clGetProgramInfo(program, CL_PROGRAM_BINARIES, n * sizeof *all, all, NULL) == CL_SUCCESS) {
+        *bytes = sizes[place];
+        own = all[place];
+        all[place] = NULL;
     }
-done:
-    free(ids);
-    free(sizes);
+    for (size_t i = 0; all && i < n; i++) free(all[i]);
     free(all);
-    return binary;
+    free(sizes);
+    return own;
 }
 
 void tpi_build_store(tpcl_device *dev, const tpi_cache_key *key, cl_program program)

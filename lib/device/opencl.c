@@ -19,17 +19,17 @@ static const char *device_name(cl_device_id id, char text[128])
 static tpcl_status check_device(cl_context context, cl_device_id id)
 {
     tpcl_status status = TPCL_OK;
-    size_t bytes = 0, i = 0;
+    size_t bytes = 0;
     char name[128];
     cl_device_id *ids = NULL;
     TPI_TRY(TPI_CL(clGetContextInfo(context, CL_CONTEXT_DEVICES, 0, NULL, &bytes)));
     ids = malloc(bytes + 1);
     TPI_REQUIRE(ids, TPCL_ERR_NOMEM, "devices of the context");
     TPI_TRY(TPI_CL(clGetContextInfo(context, CL_CONTEXT_DEVICES, bytes, ids, NULL)));
-    while (i < bytes / sizeof *ids && ids[i] != id) i++;
-    TPI_REQUIRE(i < bytes / sizeof *ids, TPCL_ERR_ARG,
+    const size_t n = bytes / sizeof *ids;
+    TPI_REQUIRE(tpi_query_place(id, ids, n) < n, TPCL_ERR_ARG,
                 "device '%s' is none of the %zu of the context: make the context with it",
-                device_name(id, name), bytes / sizeof *ids);
+                device_name(id, name), n);
 done:
     free(ids);
     return status;

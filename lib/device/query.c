@@ -157,3 +157,17 @@ void tpi_device_query(tpi_device_entry *entry)
     query_pci(id, words, &entry->pci);
     free(extensions);
 }
+
+size_t tpi_query_place(cl_device_id id, const cl_device_id *list, size_t n)
+{
+    while (id) {
+        cl_device_id parent = NULL;
+        for (size_t i = 0; i < n; i++)
+            if (list[i] == id) return i;
+        if (clGetDeviceInfo(id, CL_DEVICE_PARENT_DEVICE, sizeof parent, &parent, NULL) !=
+            CL_SUCCESS)
+            break;
+        id = parent;
+    }
+    return n;
+}

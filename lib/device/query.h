@@ -15,4 +15,8 @@ cl_uint tpi_query_uint(cl_device_id id, cl_device_info what);
 /* True when the device can be partitioned `how` (CL_DEVICE_PARTITION_...). */
 bool tpi_query_partition(cl_device_id id, cl_device_partition_property how);
 
+/* Where in the list the device is, or else the device that it is a part of: PoCL reports whole
+ * devices of contexts that were made from parts. n: it is not there. */
+size_t tpi_query_place(cl_device_id id, const cl_device_id *list, size_t n);
+
 #endif
