@@ -7,6 +7,11 @@
 extern "C" {
 #endif
 
+/*
+ * Calls that can fail return a tpcl_status; calls that only tell something of an object return it,
+ * and give 0, NULL or an empty range where the object is NULL. Destroy and close calls take NULL.
+ */
+
 /** X(code, text) for every status: the enumeration and tpcl_status_text() are made from it. */
 #define TPCL_STATUS_LIST(X)                                 \
     X(TPCL_OK, "success")                                   \

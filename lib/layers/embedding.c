@@ -136,25 +136,27 @@ tpcl_status tpcl_embedding_lookup(tpcl_embedding *e, const int32_t *ids, tpcl_te
 
 int tpcl_embedding_vocab(const tpcl_embedding *layer)
 {
-    return layer->vocab.vocab;
+    return layer ? layer->vocab.vocab : 0;
 }
 
 int tpcl_embedding_dim(const tpcl_embedding *layer)
 {
-    return layer->vocab.dim;
+    return layer ? layer->vocab.dim : 0;
 }
 
 tpcl_range tpcl_embedding_words(const tpcl_embedding *layer, int rank)
 {
+    if (!layer) return (tpcl_range){0, 0};
     return tpi_vocab_shard_words(layer->group, layer->vocab.words, rank);
 }
 
 tpcl_range tpcl_embedding_added_words(const tpcl_embedding *layer, int rank)
 {
+    if (!layer) return (tpcl_range){0, 0};
     return tpi_vocab_shard_words(layer->group, layer->vocab.added, rank);
 }
 
 uint64_t tpcl_embedding_bytes(const tpcl_embedding *layer)
 {
-    return layer->vocab.weight->bytes;
+    return layer ? layer->vocab.weight->bytes : 0;
 }

@@ -176,25 +176,25 @@ tpcl_status tpcl_linear_forward(tpcl_linear *l, const tpcl_tensor *x, tpcl_tenso
 
 int tpcl_linear_in(const tpcl_linear *layer)
 {
-    return layer->weight->k;
+    return layer ? layer->weight->k : 0;
 }
 
 int tpcl_linear_out(const tpcl_linear *layer)
 {
-    return layer->weight->n;
+    return layer ? layer->weight->n : 0;
 }
 
 int tpcl_linear_in_total(const tpcl_linear *layer)
 {
-    return layer->in_total;
+    return layer ? layer->in_total : 0;
 }
 
 int tpcl_linear_out_total(const tpcl_linear *layer)
 {
-    return layer->out_total;
+    return layer ? layer->out_total : 0;
 }
 
 uint64_t tpcl_linear_bytes(const tpcl_linear *layer)
 {
-    return layer->weight->bytes + (layer->bias ? layer->bias->bytes : 0);
+    return layer ? layer->weight->bytes + (layer->bias ? layer->bias->bytes : 0) : 0;
 }

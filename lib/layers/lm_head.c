@@ -236,26 +236,29 @@ done:
 
 int tpcl_lm_head_vocab(const tpcl_lm_head *layer)
 {
-    return layer->vocab->vocab;
+    return layer ? layer->vocab->vocab : 0;
 }
 
 int tpcl_lm_head_n_words(const tpcl_lm_head *layer)
 {
-    return layer->vocab->weight->n;
+    return layer ? layer->vocab->weight->n : 0;
 }
 
 tpcl_range tpcl_lm_head_words(const tpcl_lm_head *layer, int rank)
 {
+    if (!layer) return (tpcl_range){0, 0};
     return tpi_vocab_shard_words(layer->group, layer->vocab->words, rank);
 }
 
 tpcl_range tpcl_lm_head_added_words(const tpcl_lm_head *layer, int rank)
 {
+    if (!layer) return (tpcl_range){0, 0};
     return tpi_vocab_shard_words(layer->group, layer->vocab->added, rank);
 }
 
 uint64_t tpcl_lm_head_bytes(const tpcl_lm_head *layer)
 {
+    if (!layer) return 0;
     return (layer->own.weight ? layer->own.weight->bytes : 0) +
            (layer->bias ? layer->bias->bytes : 0);
 }

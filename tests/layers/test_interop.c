@@ -446,6 +446,25 @@ static void attention_refuses_overlap(void **state)
     free_shared(&s);
 }
 
+/* What tells something of an object tells nothing of NULL. */
+static void queries_of_null(void **state)
+{
+    (void)state;
+    assert_int_equal(tpcl_linear_in(NULL) + tpcl_linear_out(NULL), 0);
+    assert_int_equal(tpcl_linear_in_total(NULL) + tpcl_linear_out_total(NULL), 0);
+    assert_int_equal(tpcl_embedding_vocab(NULL) + tpcl_embedding_dim(NULL), 0);
+    assert_int_equal(tpcl_lm_head_vocab(NULL) + tpcl_lm_head_n_words(NULL), 0);
+    assert_int_equal(tpcl_range_size(tpcl_embedding_words(NULL, 0)), 0);
+    assert_int_equal(tpcl_range_size(tpcl_embedding_added_words(NULL, 0)), 0);
+    assert_int_equal(tpcl_range_size(tpcl_lm_head_words(NULL, 0)), 0);
+    assert_int_equal(tpcl_range_size(tpcl_lm_head_added_words(NULL, 0)), 0);
+    assert_true(tpcl_linear_bytes(NULL) == 0 && tpcl_embedding_bytes(NULL) == 0 &&
+                tpcl_lm_head_bytes(NULL) == 0);
+    assert_int_equal(tpcl_group_rank(NULL) + tpcl_group_size(NULL), 0);
+    assert_null(tpcl_group_device(NULL));
+    assert_null(tpcl_group_comm(NULL));
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest alone[] = {
@@ -453,10 +472,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(refusals_are_agreed),
     };
     const struct CMUnitTest within[] = {
-        cmocka_unit_test(one_queue_for_both),
-        cmocka_unit_test(ops_refuse_overlap),
-        cmocka_unit_test(layers_refuse_overlap),
-        cmocka_unit_test(attention_refuses_overlap),
+        cmocka_unit_test(one_queue_for_both),    cmocka_unit_test(ops_refuse_overlap),
+        cmocka_unit_test(layers_refuse_overlap), cmocka_unit_test(attention_refuses_overlap),
+        cmocka_unit_test(queries_of_null),
     };
     layers_main_begin(&argc, &argv);
     int failed = cmocka_run_group_tests_name("layers/interop", alone, NULL, NULL);
