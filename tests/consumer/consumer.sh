@@ -37,6 +37,13 @@ quiet configure_app cxx $package -DUSES=layers -DLANGUAGE=CXX
 quiet cmake --build "$work/cxx"
 expect "layers by CMake in C++" "$("$work/cxx/uses_layers")" "$version 1"
 
+# tpcl/opencl.h includes CL/cl.h: whoever links tpcl::tpcl gets its folder, too.
+! grep -q 'LINK_ONLY:OpenCL' "$(find "$prefix" -name tpclTargets.cmake)" || fail "no folder of CL/cl.h in tpcl::tpcl"
+case $(flags --print-requires tpcl) in
+*OpenCL*) ;;
+*) fail "tpcl.pc does not ask for OpenCL" ;;
+esac
+
 # A tpcl built with another MPI than the one that is found is refused: their headers differ.
 cp -r "$prefix" "$work/foreign"
 config=$(find "$work/foreign" -name tpclConfig.cmake)
