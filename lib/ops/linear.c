@@ -20,14 +20,6 @@ static int rows_for(int tokens)
     return tokens == 1 ? 1 : tokens == 2 ? 2 : tokens <= 4 ? 4 : TILE_MR;
 }
 
-/* Panels that a work-item streams side by side for one row: two streams a core read memory faster
- * than one, as long as every core still gets several work-items. Nibbles keep the core busy. */
-static int panels_for(const tpi_weight *w)
-{
-    const bool nibbles = w->dtype == TPCL_Q4_0 || w->dtype == TPCL_Q4_1;
-    return !nibbles && w->n >= 8 * TPI_PANEL * w->dev->info.compute_units ? 2 : 1;
-}
-
 static size_t ceil_div(int a, int b)
 {
     return (size_t)(a + b - 1) / (size_t)b;
@@ -44,24 +36,6 @@ static void push_args(tpi_launch *l, const tpi_weight *w, const tpcl_tensor *x,
     tpi_arg_int(l, w->n);
     tpi_arg_int(l, w->k);
     tpi_arg_int(l, bias != NULL);
-}
-
-/* One row, a work-item streams panels: decoding on a CPU. */
-static tpcl_status run_row(const tpi_weight *w, const tpcl_tensor *x, const tpcl_tensor *bias,
-                           tpcl_tensor *y)
-{
-    tpcl_status status = TPCL_OK;
-    tpi_launch l = {.dev = w->dev};
-    char options[96];
-    const int np = panels_for(w);
-    snprintf(options, sizeof options, "-cl-std=CL1.2 -DDT_%s -DP=%d -DNP=%d -DX_SPACE=__global",
-             tpcl_dtype_name(w->dtype), TPI_PANEL, np);
-    TPI_TRY(tpi_kernel_get(w->dev, "linear_row", options, "linear_row", &l.kernel));
-    push_args(&l, w, x, bias, y, 1);
-    const size_t global[2] = {ceil_div(w->n, TPI_PANEL * np), 1}, local[2] = {1, 1};
-    TPI_TRY(tpi_launch_run(&l, 2, global, local, "linear"));
-done:
-    return status;
 }
 
 /* Several rows, a work-item streams a panel: CPUs. */
@@ -124,8 +98,8 @@ tpcl_status tpi_linear(const tpi_weight *w, const tpcl_tensor *x, const tpcl_ten
         TPI_TRY(tpi_fill_zero(w->dev, y->mem, (uint64_t)tokens * (uint64_t)w->n));
     else if (blas)
         TPI_TRY(tpi_gemm(w, x, y, tokens));
-    else if (w->dev->info.type == TPCL_DEVICE_CPU && tokens == 1)
-        TPI_TRY(run_row(w, x, bias, y));
+    else if (tpi_linear_row_fits(w, tokens))
+        TPI_TRY(tpi_linear_row(w, x, bias, y));
     else if (w->dev->info.type == TPCL_DEVICE_CPU)
         TPI_TRY(run_vector(w, x, bias, y, tokens));
     else

@@ -18,6 +18,11 @@
 tpcl_status tpi_linear(const tpi_weight *w, const tpcl_tensor *x, const tpcl_tensor *bias,
                        tpcl_tensor *y, int tokens);
 
+/* The same for one token on a CPU whose local memory holds a row. */
+bool tpi_linear_row_fits(const tpi_weight *w, int tokens);
+tpcl_status tpi_linear_row(const tpi_weight *w, const tpcl_tensor *x, const tpcl_tensor *bias,
+                           tpcl_tensor *y);
+
 /* A row that is made on the way into a product: h + add, normalised. */
 typedef struct tpi_norm_args {
     const tpcl_tensor *h, *add; /* [k]; add may be NULL */
@@ -25,8 +30,7 @@ typedef struct tpi_norm_args {
     tpcl_tensor *sum;           /* [k] h + add, where there is add; neither of them */
     float eps;
 } tpi_norm_args;
-/* Is there one launch for this? One token on a CPU, a row that fits into local memory; for SwiGLU
- * outputs in whole panels. */
+/* Is there one launch for this? As above; for SwiGLU outputs in whole panels. */
 bool tpi_norm_linear_fits(const tpi_weight *w, int tokens, bool swiglu);
 /* y [n] = norm(h + add) W^T + bias [n] (NULL = none); with `swiglu` y [n / 2] = SwiGLU of that. */
 tpcl_status tpi_norm_linear(const tpi_weight *w, const tpi_norm_args *in, const tpcl_tensor *bias,
