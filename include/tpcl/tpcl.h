@@ -8,6 +8,7 @@
 #include <tpcl/device.h>
 #include <tpcl/dtype.h>
 #include <tpcl/group.h>
+#include <tpcl/kv_cache.h>
 #include <tpcl/linear.h>
 #include <tpcl/log.h>
 #include <tpcl/ops.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
+#include <tpcl/attention.h>
 
 #include "layers/kv_cache.h"
 #include "ops/checks.h"
@@ -130,6 +131,10 @@ tpcl_status tpcl_attention_forward(tpcl_attention *l, int layer_index, tpcl_tens
     TPI_REQUIRE(tpcl_range_size(cache->heads[layer_index].kv) == l->heads.kv_heads, TPCL_ERR_SHAPE,
                 "attention: %d kv heads, the cache has %lld in layer %d", l->heads.kv_heads,
                 (long long)tpcl_range_size(cache->heads[layer_index].kv), layer_index);
+    TPI_REQUIRE(cache->desc.head_dim == l->heads.head_dim &&
+                    cache->desc.v_head_dim == l->heads.head_dim,
+                TPCL_ERR_SHAPE, "attention: head_dim %d, the cache has %d for K and %d for V",
+                l->heads.head_dim, cache->desc.head_dim, cache->desc.v_head_dim);
     TPI_TRY(check_tensors(l, qkv, out, b->n));
     tpi_heads heads = l->heads;
     heads.block_size = cache->desc.block_size;

@@ -10,6 +10,10 @@ static tpcl_status check_desc(const tpcl_kv_cache_desc *d)
     TPI_REQUIRE(d->layers >= 1 && d->heads, TPCL_ERR_ARG, "kv cache: %d layers", d->layers);
     TPI_REQUIRE(d->head_dim >= 2 && d->head_dim <= 256 && d->head_dim % 2 == 0, TPCL_ERR_ARG,
                 "kv cache: head_dim %d, need an even number up to 256", d->head_dim);
+    TPI_REQUIRE(d->v_head_dim == 0 ||
+                    (d->v_head_dim >= 2 && d->v_head_dim <= 256 && d->v_head_dim % 2 == 0),
+                TPCL_ERR_ARG, "kv cache: v_head_dim %d, need an even number up to 256",
+                d->v_head_dim);
     TPI_REQUIRE(d->block_size >= 1 && d->block_size <= 256, TPCL_ERR_ARG,
                 "kv cache: blocks of %d tokens, need 1 to 256", d->block_size);
     TPI_REQUIRE(d->blocks >= 1 && d->max_sequences >= 1, TPCL_ERR_ARG,
@@ -24,12 +28,12 @@ static tpcl_status create_layers(tpcl_kv_cache *c)
     const tpcl_kv_cache_desc *d = &c->desc;
     for (int i = 0; i < d->layers; i++) {
         const uint64_t kv = (uint64_t)tpcl_range_size(c->heads[i].kv);
-        const uint64_t elements =
-            (uint64_t)d->blocks * (uint64_t)d->block_size * kv * (uint64_t)d->head_dim;
-        /* fill_zero counts in 4 bytes; a head_dim is even, so f16 rows fill them */
-        const size_t bytes = (size_t)(elements * (d->f32 ? 4 : 2));
+        const uint64_t rows = (uint64_t)d->blocks * (uint64_t)d->block_size * kv;
+        const int dims[2] = {d->head_dim, d->v_head_dim};
         cl_mem *both[2] = {&c->layers[i].k, &c->layers[i].v};
         for (int m = 0; m < 2; m++) {
+            /* fill_zero counts in 4 bytes; a head_dim is even, so f16 rows fill them */
+            const size_t bytes = (size_t)(rows * (uint64_t)dims[m] * (d->f32 ? 4 : 2));
             TPI_TRY(tpi_buffer_create(c->group->dev, bytes, "KV cache of a layer", both[m]));
             TPI_TRY(tpi_fill_zero(c->group->dev, *both[m], bytes / 4));
             c->bytes += bytes;
@@ -54,6 +58,7 @@ tpcl_status tpcl_kv_cache_create(tpcl_group *group, const tpcl_kv_cache_desc *de
     c->group = group;
     c->desc = *desc;
     c->desc.heads = NULL;
+    if (c->desc.v_head_dim == 0) c->desc.v_head_dim = desc->head_dim;
     c->table_width = desc->blocks;
     c->heads = calloc((size_t)desc->layers, sizeof *c->heads);
     c->layers = calloc((size_t)desc->layers, sizeof *c->layers);

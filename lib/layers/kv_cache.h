@@ -3,7 +3,7 @@
 #ifndef TPI_LAYERS_KV_CACHE_H
 #define TPI_LAYERS_KV_CACHE_H
 
-#include <tpcl/attention.h>
+#include <tpcl/kv_cache.h>
 
 #include "layers/group.h"
 #include "ops/ops.h"
