@@ -10,12 +10,6 @@
 #include "device/list.h"
 #include "device/query.h"
 
-static const char *device_name(cl_device_id id, char text[128])
-{
-    tpi_query_text(id, CL_DEVICE_NAME, text, 128);
-    return text;
-}
-
 static tpcl_status check_device(cl_context context, cl_device_id id)
 {
     tpcl_status status = TPCL_OK;
@@ -27,9 +21,9 @@ static tpcl_status check_device(cl_context context, cl_device_id id)
     TPI_REQUIRE(ids, TPCL_ERR_NOMEM, "devices of the context");
     TPI_TRY(TPI_CL(clGetContextInfo(context, CL_CONTEXT_DEVICES, bytes, ids, NULL)));
     const size_t n = bytes / sizeof *ids;
+    tpi_query_text(id, CL_DEVICE_NAME, name, sizeof name);
     TPI_REQUIRE(tpi_query_place(id, ids, n) < n, TPCL_ERR_ARG,
-                "device '%s' is none of the %zu of the context: make the context with it",
-                device_name(id, name), n);
+                "device '%s' is none of the %zu of the context: make the context with it", name, n);
 done:
     free(ids);
     return status;
@@ -48,9 +42,10 @@ static tpcl_status check_queue_place(cl_context context, cl_device_id id, cl_com
                 "give NULL for a queue of tpcl's own");
     TPI_TRY(TPI_CL(
         clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof its_device, &its_device, NULL)));
+    tpi_query_text(id, CL_DEVICE_NAME, mine, sizeof mine);
+    tpi_query_text(its_device, CL_DEVICE_NAME, its, sizeof its);
     TPI_REQUIRE(its_device == id, TPCL_ERR_ARG,
-                "the command queue is of device '%s', not of the given '%s'%s",
-                device_name(its_device, its), device_name(id, mine),
+                "the command queue is of device '%s', not of the given '%s'%s", its, mine,
                 strcmp(its, mine) == 0 ? " (another of that name, or a part of it)" : "");
 done:
     return status;

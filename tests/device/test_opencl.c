@@ -319,10 +319,11 @@ static void sub_device(void **state)
 {
     (void)state;
     cl_device_id parts[2] = {NULL, NULL};
-    cl_uint units = 0, n = 0;
+    cl_uint units = 0, most = 0, n = 0;
     cl_ok(clGetDeviceInfo(id, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof units, &units, NULL));
+    cl_ok(clGetDeviceInfo(id, CL_DEVICE_PARTITION_MAX_SUB_DEVICES, sizeof most, &most, NULL));
     const cl_device_partition_property how[] = {CL_DEVICE_PARTITION_EQUALLY, (int)units / 2, 0};
-    if (units < 2 || clCreateSubDevices(id, how, 2, parts, &n) != CL_SUCCESS) {
+    if (units < 2 || most < 2 || clCreateSubDevices(id, how, 2, parts, &n) != CL_SUCCESS) {
         print_message("this device cannot be divided\n");
         return;
     }
@@ -372,16 +373,15 @@ static void wraps_buffers(void **state)
         cl_ok(clEnqueueReadBuffer(queue, tpcl_tensor_mem(t), CL_TRUE, 0, 4, out, 0, NULL, NULL));
         assert_memory_equal(out, in + cases[i].begins / 4, 4);
         tpcl_tensor_destroy(&t);
-        assert_comes_to(mem_refs(mem), refs);
-        assert_comes_to(mem_refs(part), part_refs);
     }
     tpcl_tensor *none = wrap(dev, mem, bytes, 0); /* no elements: at the very end */
     assert_null(tpcl_tensor_mem(none));
-    assert_int_equal(mem_refs(mem), refs);
     tpcl_tensor_destroy(&none);
+    tpcl_device_close(&dev); /* Mesa's kernels hold their last arguments until then */
+    assert_comes_to(mem_refs(mem), refs);
+    assert_comes_to(mem_refs(part), part_refs);
     cl_ok(clReleaseMemObject(part));
     cl_ok(clReleaseMemObject(mem));
-    tpcl_device_close(&dev);
     free(in);
     free(out);
 }
