@@ -9,7 +9,8 @@ extern "C" {
 
 /*
  * Calls that can fail return a tpcl_status; calls that only tell something of an object return it,
- * and give 0, NULL or an empty range where the object is NULL. Destroy and close calls take NULL.
+ * and give 0, NULL or an empty range where the object is NULL (-1 where that stands for none).
+ * Destroy and close calls take NULL.
  */
 
 /** X(code, text) for every status: the enumeration and tpcl_status_text() are made from it. */

@@ -146,45 +146,45 @@ done:
 
 const tpcl_model_config *tpcl_checkpoint_config(const tpcl_checkpoint *cp)
 {
-    return &cp->config;
+    return cp ? &cp->config : NULL;
 }
 
 const char *tpcl_checkpoint_path(const tpcl_checkpoint *cp)
 {
-    return cp->path;
+    return cp ? cp->path : NULL;
 }
 
 const char *tpcl_checkpoint_format(const tpcl_checkpoint *cp)
 {
-    return cp->format;
+    return cp ? cp->format : NULL;
 }
 
 int tpcl_checkpoint_n_tensors(const tpcl_checkpoint *cp)
 {
-    return cp->n_entries;
+    return cp ? cp->n_entries : 0;
 }
 
 const tpcl_tensor_info *tpcl_checkpoint_tensor(const tpcl_checkpoint *cp, int i)
 {
-    return i >= 0 && i < cp->n_entries ? &cp->entries[i].info : NULL;
+    return cp && i >= 0 && i < cp->n_entries ? &cp->entries[i].info : NULL;
 }
 
 int tpcl_checkpoint_n_metadata(const tpcl_checkpoint *cp)
 {
-    return cp->n_metadata;
+    return cp ? cp->n_metadata : 0;
 }
 
 void tpcl_checkpoint_metadata(const tpcl_checkpoint *cp, int i, const char **key,
                               const char **value)
 {
-    const bool inside = i >= 0 && i < cp->n_metadata;
+    const bool inside = cp && i >= 0 && i < cp->n_metadata;
     *key = inside ? cp->metadata[i].key : "";
     *value = inside ? cp->metadata[i].value : "";
 }
 
 const tpcl_tokenizer_source *tpcl_checkpoint_tokenizer(const tpcl_checkpoint *cp)
 {
-    return &cp->tokenizer;
+    return cp ? &cp->tokenizer : NULL;
 }
 
 /* A running hash: each field is hashed with what came before as the seed. */
@@ -227,6 +227,7 @@ static void mix_config(uint64_t *hash, const tpcl_model_config *c)
 uint64_t tpcl_checkpoint_hash(const tpcl_checkpoint *cp)
 {
     uint64_t hash = 0;
+    if (!cp) return 0;
     for (int i = 0; i < cp->n_entries; i++) { /* by name: the order of the files does not count */
         const tpcl_tensor_info *t = &cp->by_name[i]->info;
         mix(&hash, t->name, strlen(t->name) + 1);

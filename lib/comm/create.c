@@ -252,26 +252,27 @@ void tpcl_comm_destroy(tpcl_comm **comm)
 
 int tpcl_comm_rank(const tpcl_comm *comm)
 {
-    return comm->rank;
+    return comm ? comm->rank : 0;
 }
 
 int tpcl_comm_size(const tpcl_comm *comm)
 {
-    return comm->size;
+    return comm ? comm->size : 0;
 }
 
 int tpcl_comm_local_rank(const tpcl_comm *comm)
 {
-    return comm->local_rank;
+    return comm ? comm->local_rank : 0;
 }
 
 int tpcl_comm_local_size(const tpcl_comm *comm)
 {
-    return comm->local_size;
+    return comm ? comm->local_size : 0;
 }
 
 bool tpcl_comm_failed(const tpcl_comm *comm, int *rank, tpcl_status *code)
 {
+    if (!comm) return false;
     if (comm->failed && rank) *rank = comm->failed_rank;
     if (comm->failed && code) *code = comm->failed_code;
     return comm->failed;
@@ -279,16 +280,17 @@ bool tpcl_comm_failed(const tpcl_comm *comm, int *rank, tpcl_status *code)
 
 void *tpcl_comm_stage(tpcl_comm *comm)
 {
-    return tpi_comm_stage(comm);
+    return comm ? tpi_comm_stage(comm) : NULL;
 }
 
 size_t tpcl_comm_chunk(const tpcl_comm *comm)
 {
-    return comm->chunk;
+    return comm ? comm->chunk : 0;
 }
 
 double tpcl_comm_set_timeout(tpcl_comm *comm, double timeout_s)
 {
+    if (!comm) return 0.0;
     const double before = comm->limits.timeout_s;
     if (isfinite(timeout_s) && timeout_s > 0.0) comm->limits.timeout_s = timeout_s;
     return before;
@@ -296,5 +298,5 @@ double tpcl_comm_set_timeout(tpcl_comm *comm, double timeout_s)
 
 void tpcl_comm_set_interrupt(tpcl_comm *comm, const volatile int *flag)
 {
-    comm->limits.interrupt = flag;
+    if (comm) comm->limits.interrupt = flag;
 }

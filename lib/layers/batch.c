@@ -143,10 +143,10 @@ done:
 
 int tpcl_batch_tokens(const tpcl_batch *batch)
 {
-    return batch->n;
+    return batch ? batch->n : 0;
 }
 
 const tpcl_tensor *tpcl_batch_ids(const tpcl_batch *batch)
 {
-    return batch->ids;
+    return batch ? batch->ids : NULL;
 }

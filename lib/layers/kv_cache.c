@@ -99,6 +99,8 @@ void tpcl_kv_cache_destroy(tpcl_kv_cache **cache)
 
 void tpcl_kv_cache_shape(const tpcl_kv_cache *c, int64_t shape[6])
 {
+    memset(shape, 0, 6 * sizeof *shape);
+    if (!c) return;
     shape[0] = 2;
     shape[1] = c->desc.layers;
     shape[2] = c->desc.blocks;
@@ -109,21 +111,27 @@ void tpcl_kv_cache_shape(const tpcl_kv_cache *c, int64_t shape[6])
 
 uint64_t tpcl_kv_cache_bytes(const tpcl_kv_cache *cache)
 {
-    return cache->bytes;
+    return cache ? cache->bytes : 0;
+}
+
+static bool has_sequence(const tpcl_kv_cache *c, int sequence)
+{
+    return c && sequence >= 0 && sequence < c->desc.max_sequences;
 }
 
 int tpcl_kv_cache_length(const tpcl_kv_cache *cache, int sequence)
 {
-    return cache->sequences[sequence].length;
+    return has_sequence(cache, sequence) ? cache->sequences[sequence].length : 0;
 }
 
 int tpcl_kv_cache_blocks_used(const tpcl_kv_cache *cache, int sequence)
 {
-    return cache->sequences[sequence].n_blocks;
+    return has_sequence(cache, sequence) ? cache->sequences[sequence].n_blocks : 0;
 }
 
 void tpcl_kv_cache_free(tpcl_kv_cache *c, int sequence)
 {
+    if (!has_sequence(c, sequence)) return;
     tpi_sequence *s = &c->sequences[sequence];
     while (s->n_blocks > 0) c->free_blocks[c->n_free++] = s->blocks[--s->n_blocks];
     s->length = 0;

@@ -160,7 +160,7 @@ done:
 
 bool tpcl_chat_has_template(const tpcl_tokenizer *tokenizer)
 {
-    return tokenizer->chat.family != TPI_CHAT_NONE;
+    return tokenizer && tokenizer->chat.family != TPI_CHAT_NONE;
 }
 
 const char *tpcl_chat_template_name(const tpcl_tokenizer *tokenizer)
@@ -171,5 +171,5 @@ const char *tpcl_chat_template_name(const tpcl_tokenizer *tokenizer)
         [TPI_CHAT_QWEN25] = "qwen2.5", [TPI_CHAT_QWEN3] = "qwen3",
         [TPI_CHAT_LLAMA3] = "llama3",
     };
-    return names[tokenizer->chat.family];
+    return tokenizer ? names[tokenizer->chat.family] : NULL;
 }

@@ -72,12 +72,12 @@ void tpcl_tokenizer_destroy(tpcl_tokenizer **tokenizer)
 
 int tpcl_tokenizer_vocab(const tpcl_tokenizer *tokenizer)
 {
-    return tokenizer->vocab.n;
+    return tokenizer ? tokenizer->vocab.n : 0;
 }
 
 int tpcl_tokenizer_eos(const tpcl_tokenizer *tokenizer)
 {
-    return tokenizer->eos;
+    return tokenizer ? tokenizer->eos : -1;
 }
 
 tpi_added_token *tpi_find_added(const tpcl_tokenizer *tokenizer, const char *text, size_t length)
@@ -92,6 +92,7 @@ tpi_added_token *tpi_find_added(const tpcl_tokenizer *tokenizer, const char *tex
 
 int tpcl_tokenizer_find_special(const tpcl_tokenizer *tokenizer, const char *text)
 {
+    if (!tokenizer || !text) return -1;
     const tpi_added_token *token = tpi_find_added(tokenizer, text, strlen(text));
     return token ? token->id : -1;
 }

@@ -4,9 +4,13 @@
 
 #include <string.h>
 #include <tpcl/attention.h>
+#include <tpcl/checkpoint.h>
+#include <tpcl/kv_cache.h>
+#include <tpcl/model.h>
 #include <tpcl/opencl.h>
 #include <tpcl/ops.h>
 #include <tpcl/reference.h>
+#include <tpcl/tokenizer.h>
 #include <unistd.h>
 
 #define cl_ok(expr) assert_int_equal((expr), CL_SUCCESS)
@@ -463,6 +467,43 @@ static void queries_of_null(void **state)
     assert_int_equal(tpcl_group_rank(NULL) + tpcl_group_size(NULL), 0);
     assert_null(tpcl_group_device(NULL));
     assert_null(tpcl_group_comm(NULL));
+    assert_int_equal(tpcl_comm_rank(NULL) + tpcl_comm_size(NULL), 0);
+    assert_int_equal(tpcl_comm_local_rank(NULL) + tpcl_comm_local_size(NULL), 0);
+    assert_false(tpcl_comm_failed(NULL, NULL, NULL));
+    assert_null(tpcl_comm_stage(NULL));
+    assert_int_equal(tpcl_comm_chunk(NULL), 0);
+    assert_true(tpcl_comm_set_timeout(NULL, 1.0) == 0.0);
+    tpcl_comm_set_interrupt(NULL, NULL);
+    int64_t shape[6] = {1, 1, 1, 1, 1, 1};
+    tpcl_kv_cache_shape(NULL, shape);
+    for (int i = 0; i < 6; i++) assert_int_equal(shape[i], 0);
+    assert_true(tpcl_kv_cache_bytes(NULL) == 0 && tpcl_kv_cache_length(NULL, 0) == 0 &&
+                tpcl_kv_cache_blocks_used(NULL, 0) == 0);
+    tpcl_kv_cache_free(NULL, 0);
+    assert_int_equal(tpcl_batch_tokens(NULL), 0);
+    assert_null(tpcl_batch_ids(NULL));
+}
+
+static void model_queries_of_null(void **state)
+{
+    (void)state;
+    const char *key = NULL, *value = NULL;
+    assert_int_equal(tpcl_tokenizer_vocab(NULL), 0);
+    assert_int_equal(tpcl_tokenizer_eos(NULL), -1);
+    assert_int_equal(tpcl_tokenizer_find_special(NULL, "x"), -1);
+    assert_false(tpcl_chat_has_template(NULL));
+    assert_null(tpcl_chat_template_name(NULL));
+    assert_null(tpcl_checkpoint_config(NULL));
+    assert_null(tpcl_checkpoint_path(NULL));
+    assert_null(tpcl_checkpoint_format(NULL));
+    assert_int_equal(tpcl_checkpoint_n_tensors(NULL) + tpcl_checkpoint_n_metadata(NULL), 0);
+    assert_null(tpcl_checkpoint_tensor(NULL, 0));
+    tpcl_checkpoint_metadata(NULL, 0, &key, &value);
+    assert_string_equal(key, "");
+    assert_string_equal(value, "");
+    assert_null(tpcl_checkpoint_tokenizer(NULL));
+    assert_true(tpcl_checkpoint_hash(NULL) == 0);
+    assert_int_equal(tpcl_model_context(NULL), 0);
 }
 
 int main(int argc, char **argv)
@@ -474,7 +515,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest within[] = {
         cmocka_unit_test(one_queue_for_both),    cmocka_unit_test(ops_refuse_overlap),
         cmocka_unit_test(layers_refuse_overlap), cmocka_unit_test(attention_refuses_overlap),
-        cmocka_unit_test(queries_of_null),
+        cmocka_unit_test(queries_of_null),       cmocka_unit_test(model_queries_of_null),
     };
     layers_main_begin(&argc, &argv);
     int failed = cmocka_run_group_tests_name("layers/interop", alone, NULL, NULL);
