@@ -205,8 +205,8 @@ void tpcl_group_destroy(tpcl_group **group)
     *group = NULL;
     /* The caller's queue goes on after this, and must not read what is freed here. */
     if (g->staged) clFinish(g->dev->queue);
+    tpcl_comm_destroy(&g->comm); /* waits for sums in the queue: before the device goes */
     tpcl_device_close(&g->dev);
-    tpcl_comm_destroy(&g->comm);
     free(g->weights);
     free(g->staging);
     free(g);
