@@ -108,7 +108,8 @@ static tpcl_status create_tensors(tpcl_group *group, struct block *b)
     tpcl_device *device = tpcl_group_device(group);
     tpcl_status status = made_up(&seed, 0, sizeof x, x);
     if (status == TPCL_OK) status = tpcl_kv_cache_create(group, &desc, &b->cache);
-    if (status == TPCL_OK) status = tpcl_batch_create(group, b->cache, TOKENS, &b->batch);
+    const tpcl_batch_options rows = {.max_tokens = TOKENS};
+    if (status == TPCL_OK) status = tpcl_batch_create(group, b->cache, &rows, &b->batch);
     if (status == TPCL_OK) status = tpcl_batch_add(b->batch, 0, ids, TOKENS);
     if (status == TPCL_OK) status = tpcl_batch_upload(b->batch);
     if (status == TPCL_OK) status = tpcl_tensor_create(device, TPCL_F32, 2, full, &b->x);

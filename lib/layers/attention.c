@@ -126,6 +126,7 @@ tpcl_status tpcl_attention_forward(tpcl_attention *l, int layer_index, tpcl_tens
                                    const tpcl_batch *b, tpcl_kv_cache *cache, tpcl_tensor *out)
 {
     tpcl_status status = TPCL_OK;
+    TPI_TRY(tpi_batch_check(b, cache, "attention"));
     TPI_REQUIRE(layer_index >= 0 && layer_index < cache->desc.layers, TPCL_ERR_ARG,
                 "attention: layer %d of a cache of %d", layer_index, cache->desc.layers);
     TPI_REQUIRE(tpcl_range_size(cache->heads[layer_index].kv) == l->heads.kv_heads, TPCL_ERR_SHAPE,
@@ -169,6 +170,7 @@ tpcl_status tpcl_attention_forward(tpcl_attention *l, int layer_index, tpcl_tens
                                      .table_width = cache->table_width,
                                      .pairs = one ? 1 : TPI_ATTENTION_PAIRS};
     TPI_TRY(tpi_attention(&args));
+    if (layer_index == cache->desc.layers - 1) tpi_batch_stored(b);
 done:
     return status;
 }

@@ -104,6 +104,7 @@ static tpcl_status open_seat(tpcl_group *g, const tpcl_group_options *o, const v
     for (int r = 0; r < g->size; r++) bytes[r] = sizeof mine;
     TPI_TRY(tpcl_comm_gather(g->comm, TPCL_OK, &mine, bytes, seats, -1));
     status = place(seats, g->size, g->rank, &info, &p);
+    g->sharers = p.sharers;
     /* Before the driver does any work: its threads stay where they first touch memory. */
     if (status == TPCL_OK && p.bind && !o->no_binding) status = tpi_affinity_bind(&p.cpus);
     if (status == TPCL_OK) {

@@ -21,6 +21,7 @@ struct tpcl_group {
     tpcl_device *dev;
     tpcl_comm *comm;
     int rank, size;
+    int sharers;     /* ranks of this host that have the same device, this one included */
     double *weights; /* [size], or NULL = equal */
     tpcl_log log;
     float *staging; /* one chunk: the sum on its way back to the device */

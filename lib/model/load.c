@@ -257,7 +257,8 @@ static tpcl_status load_cache(tpcl_model *m, const tpcl_model_options *o,
                                      .heads = heads};
     TPI_TRY(tpcl_kv_cache_create(m->group, &desc, &m->cache));
     m->share.kv_bytes = tpcl_kv_cache_bytes(m->cache);
-    TPI_TRY(tpcl_batch_create(m->group, m->cache, m->plan.chunk, &m->batch));
+    const tpcl_batch_options rows = {.max_tokens = m->plan.chunk, .vocab = m->config.vocab};
+    TPI_TRY(tpcl_batch_create(m->group, m->cache, &rows, &m->batch));
 done:
     return status;
 }

@@ -433,7 +433,7 @@ static void attention_refuses_overlap(void **state)
     tpcl_attention_desc in_qkv = desc;
     in_qkv.rope_table = qkv;
     assert_ok(tpcl_kv_cache_create(group, &room, &cache));
-    assert_ok(tpcl_batch_create(group, cache, 1, &batch));
+    assert_ok(tpcl_batch_create(group, cache, &(tpcl_batch_options){.max_tokens = 1}, &batch));
     assert_ok(tpcl_attention_create(group, &desc, &layer));
     assert_ok(tpcl_attention_create(group, &in_qkv, &bad));
     assert_ok(tpcl_batch_add(batch, 0, &word, 1));
