@@ -22,7 +22,7 @@ typedef struct tpcl_kv_cache tpcl_kv_cache;
 
 /** What a cache holds. Zero where a field's comment says so is its default. */
 typedef struct tpcl_kv_cache_desc {
-    int layers;
+    int layers;                   /**< of the model */
     int head_dim;                 /**< of K: an even number, 2 to 256 */
     int v_head_dim;               /**< of V, likewise; 0 = head_dim */
     int blocks;                   /**< how many; 0 = as many as `memory_bytes` hold on every rank */
