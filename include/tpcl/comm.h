@@ -19,11 +19,14 @@ extern "C" {
  * Every collective below takes the caller's own `local` status: a rank that failed before the call
  * still arrives, with its error, and the call then ends on all ranks. A rank that brings an error
  * keeps its own code and message; the others get TPCL_ERR_PEER and "rank r: <that message>", of the
- * lowest such rank. A rank that calls another operation, count or root (TPCL_ERR_MISMATCH) or does
- * not come within the deadline (TPCL_ERR_TIMEOUT) ends the call on all ranks with one message
- * naming ranks, operation and call number. After that the communicator has failed and each call
- * returns TPCL_ERR_GROUP_FAILED at once. These are the errors "of tpcl_comm". Opaque; one thread at
- * a time.
+ * lowest such rank.
+ *
+ * A refusal (TPCL_ERR_ARG, TPCL_ERR_SHAPE, TPCL_ERR_UNSUPPORTED) ends that call only: nothing was
+ * done, and the communicator goes on. Every other error ends the communicator: each later call
+ * returns TPCL_ERR_GROUP_FAILED at once. So does a rank that calls another operation, count or root
+ * (TPCL_ERR_MISMATCH) or does not come within the deadline (TPCL_ERR_TIMEOUT): the call ends on all
+ * ranks with one message naming ranks, operation and call number. These are the errors "of
+ * tpcl_comm". Opaque; one thread at a time.
  */
 typedef struct tpcl_comm tpcl_comm;
 
@@ -35,7 +38,10 @@ typedef struct tpcl_comm_options {
 } tpcl_comm_options;
 
 /**
- * Makes a communicator of the ranks of @p mpi, which the caller keeps.
+ * Makes a communicator of the ranks of @p mpi, which the caller keeps. MPI must have been initialised
+ * with MPI_THREAD_FUNNELED at least; that is enough where the thread that did it makes all calls.
+ * Several communicators in as many threads, each on an MPI_Comm of its own, need
+ * MPI_THREAD_MULTIPLE. What MPI lacks is refused on this rank, before any rank is waited for.
  *
  * @param options  in   NULL = defaults; chunk and transport must be the same on all ranks
  * @param out      out  NULL on failure, on all ranks
@@ -68,7 +74,7 @@ int tpcl_comm_size(const tpcl_comm *comm);
 int tpcl_comm_local_rank(const tpcl_comm *comm);
 int tpcl_comm_local_size(const tpcl_comm *comm);
 /**
- * True after a failed collective.
+ * True after a collective that ended the communicator.
  *
  * @param rank  out  the lowest rank that failed; may be NULL
  * @param code  out  its own status; may be NULL

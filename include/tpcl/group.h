@@ -8,6 +8,7 @@
 #include <tpcl/comm.h>
 #include <tpcl/device.h>
 #include <tpcl/shard.h>
+#include <tpcl/tensor.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -62,6 +63,58 @@ int tpcl_group_rank(const tpcl_group *group);
 int tpcl_group_size(const tpcl_group *group);
 tpcl_device *tpcl_group_device(tpcl_group *group);
 tpcl_comm *tpcl_group_comm(tpcl_group *group);
+
+/**
+ * tpcl_shard_split() and tpcl_shard_heads() with the group's size and weights: cuts for layers that
+ * follow one another.
+ *
+ * @param ranges  out  [size]
+ * Collective: no.  Blocks: no.  Allocates: no.
+ * Errors: TPCL_ERR_ARG (NULL, and those of the two).
+ */
+TPCL_NODISCARD tpcl_status tpcl_group_shard(const tpcl_group *group, int64_t total, int64_t granule,
+                                            int rotate, tpcl_range *ranges);
+TPCL_NODISCARD tpcl_status tpcl_group_shard_heads(const tpcl_group *group, int heads, int kv_heads,
+                                                  int q_granule, int rotate,
+                                                  tpcl_head_range *ranges);
+
+/**
+ * Ends a phase: TPCL_OK on all ranks if all brought TPCL_OK, as tpcl_comm_agree(). After create
+ * calls, so that no rank goes on where another failed.
+ *
+ * @param local  in  this rank's own status
+ * @param phase  in  what ends, for messages; the same on every rank
+ * Collective: yes.  Blocks: yes, at most the deadline.  Allocates: no.
+ * Errors: TPCL_ERR_ARG (group is NULL), those of tpcl_comm.
+ */
+TPCL_NODISCARD tpcl_status tpcl_group_agree(tpcl_group *group, tpcl_status local,
+                                            const char *phase);
+/**
+ * The first @p elements elements of a tensor become the sum over the ranks, in rank order: the same
+ * bits on every rank and in every run.
+ *
+ *                whole group   on rank r
+ * tensor  inout  [elements]    its term, then the sum
+ *
+ * @param local  in  a status other than TPCL_OK ends the call on all ranks
+ * Collective: yes.  Blocks: yes, at most the deadline.  Allocates: no.
+ * Errors: TPCL_ERR_ARG (NULL, not F32, of another device), TPCL_ERR_SHAPE, TPCL_ERR_DEVICE, those
+ * of tpcl_comm.
+ */
+TPCL_NODISCARD tpcl_status tpcl_group_allreduce(tpcl_group *group, tpcl_status local,
+                                                tpcl_tensor *tensor, size_t elements);
+/**
+ * Waits until the device has done all that this rank queued.
+ *
+ * Collective: no.  Blocks: yes.  Allocates: no.  Errors: TPCL_ERR_ARG (NULL), TPCL_ERR_DEVICE.
+ */
+TPCL_NODISCARD tpcl_status tpcl_group_finish(tpcl_group *group);
+/**
+ * True after a collective that ended the group for good: tpcl_comm_failed(). NULL: false.
+ *
+ * Collective: no.  Blocks: no.  Allocates: no.  Errors: none.
+ */
+bool tpcl_group_failed(const tpcl_group *group, int *rank, tpcl_status *code);
 
 #ifdef __cplusplus
 }

@@ -44,7 +44,8 @@ struct tpi_line {
 _Static_assert(sizeof(struct tpi_line) == TPI_CACHE_LINE, "one line, one transfer between cores");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "the sequence number is shared between processes");
 
-/* Last words: written at most once, by a rank that brings an error or gives up waiting. */
+/* What a rank says that brings an error, in the words of its seat, or that gives up waiting, in its
+ * last ones: those are written once. */
 struct tpi_words {
     int32_t status;     /* what the other ranks return */
     int32_t rank, code; /* who failed first, and with what */
@@ -59,7 +60,8 @@ struct tpi_door {
 /* One rank's place in one step. Other ranks' seats are only read, but for their doors. */
 struct tpi_seat {
     struct tpi_line *line;
-    struct tpi_words *words;
+    struct tpi_words *words; /* of this step; read before the rank fills this seat again */
+    struct tpi_words *last;  /* the same for both seats of a rank */
     struct tpi_door *door;
     unsigned char *data;
 };
@@ -107,9 +109,9 @@ struct tpcl_comm {
     int reader;
     bool sliced;
 
-    /* Sums that wait in a device's queue (layers/staging.c), whose worker uses this communicator until
-     * they are done. `settle` waits for that; it returns what they ended with on all ranks, once,
-     * and adds to `local` what only this rank met. NULL: none wait. */
+    /* Sums that wait in a device's queue (layers/staging.c), whose worker uses this communicator
+     * until they are done. `settle` waits for that; it returns what they ended with on all ranks,
+     * once, and adds to `local` what only this rank met. NULL: none wait. */
     tpcl_status (*settle)(void *owner, tpcl_status *local);
     void *owner;
 
@@ -125,6 +127,13 @@ tpcl_status tpi_mpi(int code, const char *call);
 
 /* tpcl_comm_allreduce_sum(), in place, for the worker of a device's queue. */
 tpcl_status tpi_comm_sum_queued(struct tpcl_comm *comm, float *values, size_t count);
+
+/* What a rank refuses before anything is done: the call ends on all ranks, the communicator goes
+ * on. Every other error ends it for good. */
+static inline bool tpi_is_refusal(tpcl_status status)
+{
+    return status == TPCL_ERR_ARG || status == TPCL_ERR_SHAPE || status == TPCL_ERR_UNSUPPORTED;
+}
 
 /* Start of every collective. With a `local` error it arrives with it, and fails on all ranks. */
 tpcl_status tpi_comm_begin(struct tpcl_comm *comm, struct tpi_call *call, tpcl_status local);

@@ -11,7 +11,8 @@
 static const double default_timeout_s = 60.0;
 /* A chunk must hold a rank's last words, and be countable in MPI's int. */
 enum { CHUNK_DEFAULT = 512 * 1024, CHUNK_MIN = 1024, CHUNK_MAX = 1 << 30 };
-/* About 200 us of `pause`: ranks in step differ by less, and waking a sleeper costs tens of them. */
+/* About 200 us of `pause`: ranks in step differ by less, and waking a sleeper costs tens of them.
+ */
 enum { SPINS = 4000 };
 
 /* What the collectives of the set-up read and write. On the heap, and left there (with the
@@ -196,6 +197,33 @@ done:
     return status;
 }
 
+/* What would end the process or hang inside of MPI. Drivers have threads of their own, so that MPI
+ * must know of threads even where only one calls it. */
+static tpcl_status check_mpi(MPI_Comm mpi)
+{
+    tpcl_status status = TPCL_OK;
+    int flag = 0, level = MPI_THREAD_SINGLE, main_thread = 0;
+    TPI_TRY(TPI_MPI(MPI_Initialized(&flag)));
+    TPI_REQUIRE(flag, TPCL_ERR_ARG,
+                "communicator: MPI is not initialised; call MPI_Init_thread with "
+                "MPI_THREAD_FUNNELED first");
+    TPI_TRY(TPI_MPI(MPI_Finalized(&flag)));
+    TPI_REQUIRE(!flag, TPCL_ERR_ARG, "communicator: MPI is finalised");
+    TPI_REQUIRE(mpi != MPI_COMM_NULL, TPCL_ERR_ARG, "communicator: MPI_COMM_NULL given");
+    TPI_TRY(TPI_MPI(MPI_Query_thread(&level)));
+    TPI_REQUIRE(level >= MPI_THREAD_FUNNELED, TPCL_ERR_ARG,
+                "communicator: MPI was initialised with MPI_THREAD_SINGLE; call MPI_Init_thread "
+                "with MPI_THREAD_FUNNELED, since OpenCL drivers start threads");
+    TPI_TRY(TPI_MPI(MPI_Is_thread_main(&main_thread)));
+    TPI_REQUIRE(main_thread || level >= MPI_THREAD_SERIALIZED, TPCL_ERR_ARG,
+                "communicator: called from a thread that did not initialise MPI; that needs "
+                "MPI_THREAD_MULTIPLE, MPI has MPI_THREAD_FUNNELED");
+    TPI_TRY(TPI_MPI(MPI_Comm_test_inter(mpi, &flag)));
+    TPI_REQUIRE(!flag, TPCL_ERR_ARG, "communicator: an intercommunicator given, need one group");
+done:
+    return status;
+}
+
 tpcl_status tpcl_comm_create(MPI_Comm mpi, const tpcl_comm_options *options, tpcl_comm **out)
 {
     tpcl_status status = TPCL_OK;
@@ -204,7 +232,7 @@ tpcl_status tpcl_comm_create(MPI_Comm mpi, const tpcl_comm_options *options, tpc
     const bool force_mpi = options && options->force_mpi;
     TPI_REQUIRE(out, TPCL_ERR_ARG, "communicator: no place for the result");
     *out = NULL;
-    TPI_REQUIRE(mpi != MPI_COMM_NULL, TPCL_ERR_ARG, "communicator: MPI_COMM_NULL given");
+    TPI_TRY(check_mpi(mpi));
     comm = calloc(1, sizeof *comm);
     setup = calloc(1, sizeof *setup);
     if (!comm || !setup) {

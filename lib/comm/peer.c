@@ -22,9 +22,9 @@ struct peer {
 static struct tpi_seat seat_at(unsigned char *packet)
 {
     unsigned char *data = packet + sizeof(struct tpi_line);
-    return (struct tpi_seat){.line = (struct tpi_line *)(void *)packet,
-                             .words = (struct tpi_words *)(void *)data, /* words instead of data */
-                             .data = data};
+    struct tpi_words *words = (struct tpi_words *)(void *)data; /* instead of data */
+    return (struct tpi_seat){
+        .line = (struct tpi_line *)(void *)packet, .words = words, .last = words, .data = data};
 }
 
 static tpcl_status peer_open(struct tpcl_comm *comm)

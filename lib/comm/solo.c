@@ -20,8 +20,10 @@ static tpcl_status solo_open(struct tpcl_comm *comm)
     memset(solo, 0, sizeof *solo);
     comm->state = data;
     for (size_t k = 0; k < 2; k++)
-        comm->seats[k][0] = (struct tpi_seat){
-            .line = &solo->line[k], .words = &solo->words, .data = data + k * comm->chunk};
+        comm->seats[k][0] = (struct tpi_seat){.line = &solo->line[k],
+                                              .words = &solo->words,
+                                              .last = &solo->words,
+                                              .data = data + k * comm->chunk};
 done:
     return status;
 }

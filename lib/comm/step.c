@@ -45,36 +45,40 @@ static void describe(const struct tpi_call *call, char *text, size_t bytes)
     }
 }
 
-static tpcl_status set_failed(struct tpcl_comm *comm, int rank, tpcl_status code,
-                              const char *message, tpcl_status result)
+/* This rank's message, and whose failure it was; `ends` = for the communicator, too. */
+static tpcl_status fail(struct tpcl_comm *comm, int rank, tpcl_status code, const char *message,
+                        tpcl_status result, bool ends)
 {
-    comm->failed = true;
-    comm->failed_rank = rank;
-    comm->failed_code = code;
-    snprintf(comm->message, sizeof comm->message, "%s", message);
+    if (ends) {
+        comm->failed = true;
+        comm->failed_rank = rank;
+        comm->failed_code = code;
+        snprintf(comm->message, sizeof comm->message, "%s", message);
+    }
     tpi_fail(result, "%s", message);
     tpi_blame(rank, code);
     return result;
 }
 
-/* Makes another rank's last words this rank's failure. */
-static tpcl_status adopt(struct tpcl_comm *comm, int from, const struct tpi_words *words)
+/* Makes another rank's words this rank's failure. */
+static tpcl_status adopt(struct tpcl_comm *comm, int from, const struct tpi_words *words, bool ends)
 {
     char text[TPI_MESSAGE_MAX];
     if (words->status == TPCL_ERR_PEER)
         snprintf(text, sizeof text, "rank %d: %.490s", from, words->message);
     else
         snprintf(text, sizeof text, "%s", words->message);
-    return set_failed(comm, words->rank, (tpcl_status)words->code, text,
-                      (tpcl_status)words->status);
+    return fail(comm, words->rank, (tpcl_status)words->code, text, (tpcl_status)words->status,
+                ends);
 }
 
 /* The failing rank keeps its own code and message, whoever else failed as well. */
-static tpcl_status own_failure(const struct tpcl_comm *comm, const struct tpi_seat *mine)
+static tpcl_status keep_own(const struct tpi_seat *mine, const struct tpi_words *first)
 {
-    tpi_fail((tpcl_status)mine->line->call.status, "%s", mine->words->message);
-    tpi_blame(comm->failed_rank, comm->failed_code);
-    return (tpcl_status)mine->line->call.status;
+    const tpcl_status own = (tpcl_status)mine->line->call.status;
+    tpi_fail(own, "%s", mine->words->message);
+    tpi_blame(first->rank, (tpcl_status)first->code);
+    return own;
 }
 
 static tpcl_status mismatch(struct tpcl_comm *comm, int rank)
@@ -87,35 +91,50 @@ static tpcl_status mismatch(struct tpcl_comm *comm, int rank)
     if (strcmp(here, there) == 0) sizes = ", with other sizes per rank";
     snprintf(text, sizeof text, "ranks disagree at call #%llu: rank 0 calls %s, rank %d %s%s",
              (unsigned long long)comm->calls, here, rank, there, sizes);
-    return set_failed(comm, rank, TPCL_ERR_MISMATCH, text, TPCL_ERR_MISMATCH);
+    return fail(comm, rank, TPCL_ERR_MISMATCH, text, TPCL_ERR_MISMATCH, true);
+}
+
+/* What the seats of a step show. */
+struct view {
+    int erring;   /* lowest rank that brought an error, or -1 */
+    int gave_up;  /* lowest that gave up, or -1 */
+    int differs;  /* lowest that calls something else than rank 0, or -1 */
+    bool refusal; /* errors were brought, and all of them are refusals */
+};
+
+static struct view look(const struct tpcl_comm *comm, const struct tpi_seat *seats)
+{
+    struct view v = {-1, -1, -1, true};
+    for (int r = comm->size - 1; r >= 0; r--) {
+        const struct tpi_call *call = &seats[r].line->call;
+        const uint64_t seq = atomic_load_explicit(&seats[r].line->seq, memory_order_acquire);
+        if (seq & TPI_GAVE_UP) {
+            v.gave_up = r;
+        } else if (seq >= comm->seq && call->status != TPCL_OK) {
+            v.erring = r;
+            v.refusal = v.refusal && tpi_is_refusal((tpcl_status)call->status);
+        } else if (seq >= comm->seq && memcmp(call, &seats[0].line->call, sizeof *call) != 0) {
+            v.differs = r;
+        }
+    }
+    return v;
 }
 
 /* All ranks come to the same verdict, because all look at the same lines in the same order: the
  * lowest rank that brought an error; the lowest that gave up; the lowest that calls something else
- * than rank 0. */
+ * than rank 0. Only where nothing is wrong but refusals does the communicator go on. */
 static tpcl_status judge(struct tpcl_comm *comm)
 {
     const struct tpi_seat *seats = comm->seats[comm->seq & 1];
     const struct tpi_seat *mine = &seats[comm->rank];
-    int gave_up = -1, differs = -1;
-    for (int r = comm->size - 1; r >= 0; r--) {
-        const uint64_t seq = atomic_load_explicit(&seats[r].line->seq, memory_order_acquire);
-        if (seq & TPI_GAVE_UP)
-            gave_up = r;
-        else if (seq >= comm->seq &&
-                 memcmp(&seats[r].line->call, &seats[0].line->call, sizeof(struct tpi_call)) != 0)
-            differs = r;
+    const struct view v = look(comm, seats);
+    if (v.erring >= 0) {
+        const struct tpi_words *words = seats[v.erring].words;
+        const tpcl_status status = adopt(comm, v.erring, words, !v.refusal || v.gave_up >= 0);
+        return mine->line->call.status == TPCL_OK ? status : keep_own(mine, words);
     }
-    if (gave_up < 0 && differs < 0 && mine->line->call.status == TPCL_OK) return TPCL_OK;
-    for (int r = 0; r < comm->size; r++) {
-        const uint64_t seq = atomic_load_explicit(&seats[r].line->seq, memory_order_acquire);
-        if (seq & TPI_GAVE_UP || seq < comm->seq) continue;
-        if (seats[r].line->call.status == TPCL_OK) continue;
-        const tpcl_status status = adopt(comm, r, seats[r].words);
-        return mine->line->call.status == TPCL_OK ? status : own_failure(comm, mine);
-    }
-    if (gave_up >= 0) return adopt(comm, gave_up, seats[gave_up].words);
-    return mismatch(comm, differs);
+    if (v.gave_up >= 0) return adopt(comm, v.gave_up, seats[v.gave_up].last, true);
+    return v.differs >= 0 ? mismatch(comm, v.differs) : TPCL_OK;
 }
 
 /* "ranks 1, 3": who has not brought this step. Returns the lowest. */
@@ -161,7 +180,7 @@ static tpcl_status give_up(struct tpcl_comm *comm, tpcl_status why)
         snprintf(words.message, sizeof words.message, "%s", tpcl_last_error());
     }
     comm->transport->leave(comm, &words);
-    return set_failed(comm, words.rank, (tpcl_status)words.code, words.message, why);
+    return fail(comm, words.rank, (tpcl_status)words.code, words.message, why, true);
 }
 
 tpcl_status tpi_comm_step(struct tpcl_comm *comm, const struct tpi_call *call)

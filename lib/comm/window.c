@@ -12,11 +12,12 @@
 #include <unistd.h>
 #endif
 
-/* Each rank's part: two lines, the last words, the door, two data areas. The lines of different
+/* Each rank's part: two lines, three times words, the door, two data areas. The lines of different
  * ranks are far apart; data starts on pages of its own, so that the owner's node holds it (first
  * touch). */
 enum { PAGE = 4096 };
-_Static_assert(2 * sizeof(struct tpi_line) + sizeof(struct tpi_words) + sizeof(struct tpi_door) <=
+_Static_assert(2 * sizeof(struct tpi_line) + 3 * sizeof(struct tpi_words) +
+                       sizeof(struct tpi_door) <=
                    PAGE,
                "head of a part");
 
@@ -35,10 +36,12 @@ static tpcl_status find_seats(struct tpcl_comm *comm)
         TPI_TRY(TPI_MPI(MPI_Win_shared_query(comm->win, r, &bytes, &unit, &base)));
         /* Mappings differ between processes by whole pages, so all round up to the same byte. */
         base = (char *)(((uintptr_t)base + PAGE - 1) / PAGE * PAGE);
+        struct tpi_words *words = (struct tpi_words *)(base + 2 * sizeof(struct tpi_line));
         for (size_t k = 0; k < 2; k++)
             comm->seats[k][r] = (struct tpi_seat){
                 .line = (struct tpi_line *)base + k,
-                .words = (struct tpi_words *)(base + 2 * sizeof(struct tpi_line)),
+                .words = words + k,
+                .last = words + 2,
                 .door = (struct tpi_door *)(base + PAGE - sizeof(struct tpi_door)),
                 .data = (unsigned char *)base + PAGE + k * area_bytes(comm),
             };
@@ -144,7 +147,7 @@ static tpcl_status window_fetch(struct tpcl_comm *comm)
 /* Both lines: others may wait for this step, or find this one complete and wait for the next. */
 static void window_leave(struct tpcl_comm *comm, const struct tpi_words *words)
 {
-    struct tpi_words *mine = comm->seats[0][comm->rank].words;
+    struct tpi_words *mine = comm->seats[0][comm->rank].last;
     memmove(mine, words, sizeof *mine);
     for (int k = 0; k < 2; k++) {
         const struct tpi_seat *seat = &comm->seats[k][comm->rank];

@@ -62,7 +62,7 @@ static tpcl_status begin(tpcl_model *m, tpcl_status local, const int32_t *ids, i
 {
     tpcl_status status = local;
     if (status == TPCL_OK) status = check_ids(m, ids, n);
-    TPI_TRY(tpi_model_accept(m->group, status));
+    TPI_TRY(tpcl_comm_agree(m->group->comm, status, "arguments"));
     int64_t low = fingerprint(ids, n, n_predict), high = low;
     TPI_TRY(tpcl_comm_allreduce_min(m->group->comm, TPCL_OK, &low, 1));
     TPI_TRY(tpcl_comm_allreduce_max(m->group->comm, TPCL_OK, &high, 1));

@@ -374,11 +374,12 @@ tpcl_status tpcl_model_load(tpcl_group *group, tpcl_status local, const tpcl_che
     if (out) *out = NULL;
     TPI_REQUIRE(group, TPCL_ERR_ARG, "load: group is NULL");
     m = calloc(1, sizeof *m);
-    if (!m) return tpcl_comm_agree(group->comm, tpi_fail(TPCL_ERR_NOMEM, "model object"), "load");
+    if (!m)
+        return tpcl_comm_agree(group->comm, tpi_fail(TPCL_ERR_NOMEM, "model object"), "arguments");
     m->group = group;
     if (status == TPCL_OK && !out) TPI_FAIL(TPCL_ERR_ARG, "load: out is NULL");
     if (status == TPCL_OK) status = prepare(m, checkpoint, options);
-    TPI_TRY(tpi_model_accept(group, status));
+    TPI_TRY(tpcl_comm_agree(group->comm, status, "arguments"));
     TPI_TRY(compare_ranks(m, checkpoint, options));
     TPI_TRY(load_together(m, checkpoint, options));
     *out = m;
@@ -428,7 +429,7 @@ tpcl_status tpcl_model_shares(tpcl_model *m, tpcl_model_share *out)
     size_t *bytes = NULL;
     TPI_REQUIRE(m, TPCL_ERR_ARG, "shares: model is NULL");
     if (m->group->rank == 0 && !out) TPI_FAIL(TPCL_ERR_ARG, "shares: out is NULL on rank 0");
-    TPI_TRY(tpi_model_accept(m->group, status));
+    TPI_TRY(tpcl_comm_agree(m->group->comm, status, "arguments"));
     bytes = malloc((size_t)m->group->size * sizeof *bytes);
     if (!bytes) TPI_FAIL(TPCL_ERR_NOMEM, "shares of %d ranks", m->group->size);
     TPI_TRY(tpcl_comm_agree(m->group->comm, status, "shares"));

@@ -45,11 +45,6 @@ struct tpcl_model {
 };
 enum { TPI_LOGIT_ROWS = 16 };
 
-/* What each rank made of its arguments, before anything is done with them. All return TPCL_OK, or
- * those that refuse their own code and the others TPCL_ERR_PEER with the lowest one's message; the
- * group stays usable. Collective. */
-tpcl_status tpi_model_accept(tpcl_group *group, tpcl_status local);
-
 /* One pass of the batch: h and x (after the last norm) of its tokens. `every_layer` false skips
  * layers that are stored like the one before (warm-up). Collective; a rank that fails on its own
  * arrives with its error, so that all return together. */

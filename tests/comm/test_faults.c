@@ -45,6 +45,24 @@ static void check_refuses(tpcl_comm *comm, const char *reason)
     assert_true(now_s() - start < 0.4);
 }
 
+/* After a refusal: nothing has failed, whose it was is known, and the next calls are right. */
+static void check_usable(tpcl_comm *comm, int want_rank, tpcl_status want_code)
+{
+    int rank = -1;
+    tpcl_status code = TPCL_OK;
+    float f[2] = {1, 2};
+    int64_t least = world_rank;
+    assert_false(tpcl_comm_failed(comm, NULL, NULL));
+    tpcl_last_failure(&rank, &code);
+    assert_int_equal(rank, want_rank);
+    assert_int_equal(code, want_code);
+    assert_ok(tpcl_comm_allreduce_sum(comm, TPCL_OK, f, f, 2));
+    assert_true(f[0] == (float)world_size && f[1] == 2 * (float)world_size);
+    assert_ok(tpcl_comm_allreduce_min(comm, TPCL_OK, &least, 1));
+    assert_int_equal(least, 0);
+    checks++;
+}
+
 /* Creating a window costs MPI tens of milliseconds where ranks outnumber cores. There, a sample of
  * the combinations that 1 and 2 ranks try in full. */
 static bool in_sample(int row, int column)
@@ -117,6 +135,71 @@ static void a_rank_brings_an_error(void **state)
             check_refuses(comm, want);
             tpcl_comm_destroy(&comm);
         }
+}
+
+/* Refused by any rank in any call, which then ends everywhere; the same call succeeds after it. */
+static void a_refusal_leaves_it_usable(void **state)
+{
+    static const tpcl_status codes[] = {TPCL_ERR_ARG, TPCL_ERR_SHAPE, TPCL_ERR_UNSUPPORTED};
+    tpcl_comm *comm = open_row(state, 20);
+    for (int bad = 0; bad < world_size; bad++)
+        for (int which = 0; which < CALLS; which++) {
+            const tpcl_status code = codes[which % 3];
+            tpcl_status local = TPCL_OK;
+            char want[80];
+            if (world_rank == bad) local = tpi_fail(code, "call %d is refused", which);
+            assert_int_equal(call_number(comm, which, local),
+                             world_rank == bad ? code : TPCL_ERR_PEER);
+            snprintf(want, sizeof want, "rank %d: call %d is refused", bad, which);
+            assert_message(world_rank == bad ? want + strlen("rank 0: ") : want);
+            check_usable(comm, bad, code);
+            assert_ok(call_number(comm, which, TPCL_OK));
+        }
+    tpcl_comm_destroy(&comm);
+}
+
+/* Refusals behind one another, without a call between them that would keep the ranks together: a
+ * fast rank's next words must not reach a rank that still reads the last. */
+static void refusals_in_a_row(void **state)
+{
+    tpcl_comm *comm = open_row(state, 20);
+    uint32_t seed = 7;
+    for (int i = 0; i < 400; i++) {
+        const uint32_t who =
+            1 + draw(&seed, (1u << world_size) - 1); /* a set of ranks, not empty */
+        int first = 0;
+        tpcl_status local = TPCL_OK;
+        char want[80];
+        while (!(who >> first & 1)) first++;
+        const bool mine = who >> world_rank & 1;
+        if (mine) local = tpi_fail(TPCL_ERR_SHAPE, "refusal %d of rank %d", i, world_rank);
+        if (i % 50 == world_rank) usleep(2000); /* now and then somebody is late */
+        assert_int_equal(tpcl_comm_agree(comm, local, "row"),
+                         mine ? TPCL_ERR_SHAPE : TPCL_ERR_PEER);
+        if (mine)
+            snprintf(want, sizeof want, "refusal %d of rank %d", i, world_rank);
+        else
+            snprintf(want, sizeof want, "rank %d: refusal %d of rank %d", first, i, first);
+        assert_message(want);
+    }
+    assert_ok(tpcl_comm_agree(comm, TPCL_OK, "end"));
+    tpcl_comm_destroy(&comm);
+}
+
+/* One rank refuses, another fails: that is a failure, for all. */
+static void a_failure_beside_a_refusal(void **state)
+{
+    const int bad = world_size - 1;
+    if (world_size < 2) return;
+    tpcl_comm *comm = open_row(state, 20);
+    tpcl_status local = TPCL_OK;
+    if (world_rank == 0) local = tpi_fail(TPCL_ERR_ARG, "not so");
+    if (world_rank == bad) local = tpi_fail(TPCL_ERR_DEVICE, "lost");
+    const tpcl_status got = tpcl_comm_agree(comm, local, "both");
+    assert_int_equal(got, local == TPCL_OK ? TPCL_ERR_PEER : local);
+    check_failed(comm, 0, TPCL_ERR_ARG); /* the lowest that brought an error */
+    check_refuses(comm, NULL);
+    tpcl_comm_destroy(&comm);
 }
 
 /* The error wins over the disagreement that it causes: the failing rank calls what it can. */
@@ -257,7 +340,7 @@ static void bad_arguments_arrive(void **state)
             break;
         }
         assert_int_equal(got, bad ? TPCL_ERR_ARG : TPCL_ERR_PEER);
-        check_failed(comm, world_size - 1, TPCL_ERR_ARG);
+        check_usable(comm, world_size - 1, TPCL_ERR_ARG);
         tpcl_comm_destroy(&comm);
     }
 }
@@ -460,6 +543,9 @@ static int run(void)
         const struct CMUnitTest tests[] = {
             cmocka_unit_test_prestate(a_quiet_flag, s),
             cmocka_unit_test_prestate(a_rank_brings_an_error, s),
+            cmocka_unit_test_prestate(a_refusal_leaves_it_usable, s),
+            cmocka_unit_test_prestate(refusals_in_a_row, s),
+            cmocka_unit_test_prestate(a_failure_beside_a_refusal, s),
             cmocka_unit_test_prestate(an_error_explains_a_mismatch, s),
             cmocka_unit_test_prestate(several_ranks_fail, s),
             cmocka_unit_test_prestate(odd_messages, s),
