@@ -10,9 +10,10 @@
 #include <tpcl/group.h>
 
 #include "device/device.h"
+#include "list.h"
 #include "shapes.h"
 
-enum { BENCH_DIMS = 5, BENCH_SHAPES = 128 };
+enum { BENCH_DIMS = 5, BENCH_SHAPES = 512, BENCH_PHASES = 3 };
 
 struct bench_read; /* read.h */
 
@@ -29,10 +30,14 @@ struct bench_env {
 
 struct bench_run {
     struct bench_env *env;
-    long shape[BENCH_DIMS]; /* in the order of bench_case.dims */
+    const struct bench_case *c;
+    const struct bench_plan *plan; /* NULL where a test has none */
+    long shape[BENCH_DIMS];        /* in the order of bench_case.dims */
     tpcl_dtype dtype;
-    uint64_t turn; /* counts runs: cases with several copies of a weight use them in turn */
-    void *state;   /* owned by the case between setup and teardown */
+    uint64_t turn;   /* counts runs: cases with several copies of a weight use them in turn */
+    void *state;     /* owned by the case between setup and teardown */
+    long wrong;      /* elements of this rank that check found wrong; for cases that count them */
+    double *samples; /* [reps] where the times of a PASS go in the order taken, or NULL */
 };
 
 /* What a row is compared with: timed alternately with it, in the same process. */
@@ -46,18 +51,27 @@ struct bench_peer {
 
 /* What the command line asks of the cases that list shapes. */
 struct bench_plan {
+    const char *model_name; /* as --shape gave it */
     struct model_shape model;
-    const long *tokens;
-    int n_tokens;
+    struct bench_list tokens;  /* of a step */
+    struct bench_list context; /* positions that decoding looks back on */
+    struct bench_list bytes;   /* of a message */
+    struct bench_list batch;   /* sequences */
+    struct bench_list depth;   /* positions before a prompt or a generation */
 };
 
 struct bench_case {
     const char *name; /* "<layer>/<op>" */
     const char *dims; /* e.g. "tokens,hidden": names of shape[] */
     unsigned dtypes;  /* bit d: runs with tpcl_dtype d */
-    /* Fills at most BENCH_SHAPES rows and returns their number. */
+    bool of_model;    /* its shape does not say all: --shape does */
+    int kind;         /* the case's own: which of several that share functions */
+    /* Fills at most BENCH_SHAPES rows and returns their number, or that many and one where they do
+     * not fit. */
     int (*shapes)(const struct bench_plan *plan, long (*out)[BENCH_DIMS]);
     tpcl_status (*setup)(struct bench_run *r);
+    /* Untimed, before each batch of runs, for cases that change their own input. May be NULL. */
+    tpcl_status (*reset)(struct bench_run *r);
     tpcl_status (*run)(struct bench_run *r); /* enqueues; the runner drains the queue */
     /* Untimed; of the last run, against the reference, which setup has computed. */
     tpcl_status (*check)(struct bench_run *r, double *max_err);
@@ -67,11 +81,23 @@ struct bench_case {
     void (*teardown)(struct bench_run *r);      /* also after a failed setup */
     double (*bytes)(const struct bench_run *r); /* compulsory traffic of one run on one rank */
     double (*flops)(const struct bench_run *r);
+    double (*tokens)(const struct bench_run *r); /* of one run; NULL: the row has no tokens/s */
+    double (*bus)(const struct bench_run *r);    /* bus over algorithm bandwidth; NULL: neither */
+    /* One run in its phases, untimed: microseconds of stage-out, exchange and stage-in. */
+    tpcl_status (*split)(struct bench_run *r, double us[BENCH_PHASES]);
     double max_err; /* a row with a larger error is FAILED and has no timing */
 };
 
-extern const struct bench_case bench_linear, bench_attention, bench_rmsnorm, bench_embed,
-    bench_allreduce;
+extern const struct bench_case bench_linear, bench_attention, bench_rmsnorm, bench_embed;
+extern const struct bench_case bench_allreduce, bench_allreduce_host, bench_broadcast, bench_gather;
+
+struct bench_suite {
+    const struct bench_case *const *cases;
+    int n;
+};
+extern const struct bench_suite bench_all; /* every case of the program */
+
+double bench_now_us(void);
 
 /* Bit of a dtype, and all that a weight can have. */
 #define BENCH_DTYPE(d) (1u << (d))

@@ -12,9 +12,6 @@
 enum { TOKENS, CONTEXT, HEADS, KV_HEADS, HEAD_DIM };
 enum { BLOCK = 256, CHECKED = 8 /* tokens that are compared, the first and the last among them */ };
 
-static const long decode_contexts[] = {256, 1024, 4096};
-enum { DECODES = sizeof decode_contexts / sizeof decode_contexts[0] };
-
 struct state {
     tpi_heads heads;
     tpi_kv_layer *caches; /* copies */
@@ -54,11 +51,13 @@ static void set_shape(const struct model_shape *m, long *out, long tokens, long 
 static int shapes(const struct bench_plan *plan, long (*out)[BENCH_DIMS])
 {
     int n = 0;
-    for (int i = 0; i < plan->n_tokens; i++) {
-        if (plan->tokens[i] > 1)
-            set_shape(&plan->model, out[n++], plan->tokens[i], plan->tokens[i]);
-        for (int c = 0; c < DECODES && plan->tokens[i] == 1 && n < BENCH_SHAPES - BENCH_DIMS; c++)
-            set_shape(&plan->model, out[n++], 1, decode_contexts[c]);
+    for (int i = 0; i < plan->tokens.n; i++) {
+        if (plan->tokens.v[i] > 1)
+            set_shape(&plan->model, out[n++], plan->tokens.v[i], plan->tokens.v[i]);
+        for (int c = 0; c < plan->context.n && plan->tokens.v[i] == 1; c++) {
+            if (n >= BENCH_SHAPES - BENCH_LIST) return BENCH_SHAPES + 1;
+            set_shape(&plan->model, out[n++], 1, plan->context.v[c]);
+        }
     }
     return n;
 }
@@ -214,7 +213,7 @@ static void make_reference(const struct bench_run *r, struct state *s)
         for (long h = 0; h < r->shape[HEADS]; h++) {
             const size_t kv = (size_t)(h / per_kv) * context * dim;
             tpcl_ref_attention(s->hqkv + (size_t)t * stride + (size_t)h * dim, s->k + kv, s->v + kv,
-                              s->want + (size_t)i * row + (size_t)h * dim, keys, (int)dim);
+                               s->want + (size_t)i * row + (size_t)h * dim, keys, (int)dim);
         }
     }
 }

@@ -47,8 +47,8 @@ static int shapes(const struct bench_plan *plan, long (*out)[BENCH_DIMS])
     const struct model_shape *m = &plan->model;
     const long q = m->heads * m->head_dim, kv = m->kv_heads * m->head_dim;
     int n = 0;
-    for (int i = 0; i < plan->n_tokens && n + 5 <= BENCH_SHAPES; i++) {
-        const long tokens = plan->tokens[i];
+    for (int i = 0; i < plan->tokens.n && n + 5 <= BENCH_SHAPES; i++) {
+        const long tokens = plan->tokens.v[i];
         set_shape(out[n++], tokens, q + 2 * kv, m->hidden);
         set_shape(out[n++], tokens, m->hidden, q);
         set_shape(out[n++], tokens, 2 * m->inter, m->hidden);

@@ -19,11 +19,11 @@ static size_t elements(const struct bench_run *r)
 
 static int shapes(const struct bench_plan *plan, long (*out)[BENCH_DIMS])
 {
-    for (int i = 0; i < plan->n_tokens; i++) {
-        out[i][TOKENS] = plan->tokens[i];
+    for (int i = 0; i < plan->tokens.n; i++) {
+        out[i][TOKENS] = plan->tokens.v[i];
         out[i][HIDDEN] = plan->model.hidden;
     }
-    return plan->n_tokens;
+    return plan->tokens.n;
 }
 
 static void teardown(struct bench_run *r)

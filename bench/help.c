@@ -16,21 +16,26 @@ const char bench_what[] =
     "slowest one counts.\n";
 
 const char bench_columns[] =
-    "Columns (version 1): case, shape, dtype, ranks, verdict, max_err, reps, min_us, median_us,\n"
-    "p90_us, sd_us, GB/s, GFLOP/s, peer, ratio, repro. In jsonl GB/s is gbps, GFLOP/s gflops,\n"
-    "what does not apply is null, and each line also has version, device, driver, git.\n"
+    "Columns (version 2): case, shape, dtype, ranks, verdict, max_err, wrong, reps, min_us,\n"
+    "median_us, p90_us, mean_us, sd_us, gbps, busbw, gflops, tps, tps_sd, stage_out_us,\n"
+    "exchange_us, stage_in_us, peer, peer_us, ratio, repro, device, driver, git. What does not\n"
+    "apply is empty, or null in jsonl; a table leaves some out. gbench is the JSON of Google\n"
+    "Benchmark, for its compare.py; osu the two columns of the OSU micro-benchmarks, for\n"
+    "collectives.\n"
     "A sample is the mean of a batch of runs of about 2 ms; the clock stops when the queue is\n"
     "drained. Rates are of the traffic and arithmetic that cannot be avoided, for one rank.\n"
     "peer and ratio: clblast:time and MPI_Allreduce:time divide the peer's median by ours;\n"
     "read:GB/s divides our rate by the best rate at which this device read half a gigabyte.\n"
     "Either way more than 1 is better than the peer. Both are timed in turn, in one process.\n"
-    "Weights and caches lie there often enough to be read from memory.\n";
+    "Weights and caches lie there often enough to be read from memory.\n"
+    "Collectives: gbps is the message by the time, busbw that times 2(n-1)/n for a sum and\n"
+    "(n-1)/n for a gather, wrong the elements that differ, as nccl-tests define them.\n";
 
 const char bench_examples[] =
     "  tpcl-bench\n"
-    "  tpcl-bench ops/linear --shape qwen3-0.6b --dtype bf16,q4_0 --tokens 1,32,256\n"
+    "  tpcl-bench ops/linear --shape qwen3-0.6b --dtype bf16,q4_0 --tokens 1-64*2,256\n"
     "  tpcl-bench ops/linear 1x576x1536 --dtype q4_1 --reps 100 --format csv\n"
-    "  mpiexec -n 2 tpcl-bench comm --format jsonl\n";
+    "  mpiexec -n 2 tpcl-bench collectives --bytes 4-64M*4 --format jsonl\n";
 
 const struct bench_code bench_codes[] = {
     {0, "every row passed"},

@@ -10,10 +10,6 @@
 #include "read.h"
 #include "rows.h"
 
-static const struct bench_case *const cases[] = {&bench_linear, &bench_attention, &bench_rmsnorm,
-                                                 &bench_embed, &bench_allreduce};
-static const struct bench_suite suite = {cases, sizeof cases / sizeof cases[0]};
-
 static void warn(void *context, tpcl_log_level level, const char *line)
 {
     const struct bench_env *env = context;
@@ -73,7 +69,7 @@ static int begin(struct bench_settings *s, struct bench_env *env, int argc, char
     char message[600] = "";
     int code = bench_options_parse(s, argc, argv, message, sizeof message);
     if (!code && !s->help && !s->version)
-        code = bench_rows_check(&suite, s, message, sizeof message);
+        code = bench_rows_check(&bench_all, s, message, sizeof message);
     code = same_everywhere(env, argc, argv, code, message, sizeof message);
     if (env->rank > 0) return code;
     if (code)
@@ -83,7 +79,7 @@ static int begin(struct bench_settings *s, struct bench_env *env, int argc, char
     else if (s->version)
         bench_version_print();
     else if (s->list)
-        bench_rows_print(&suite, s, stdout);
+        bench_rows_print(&bench_all, s, stdout);
     return code;
 }
 
@@ -91,7 +87,7 @@ static int run_rows(const struct bench_settings *s, struct bench_env *env)
 {
     bool lost = false;
     int code = open_env(env, s->device);
-    if (!code) code = bench_rows_run(&suite, s, env, stdout, &lost);
+    if (!code) code = bench_rows_run(&bench_all, s, env, stdout, &lost);
     /* MPI_Finalize would wait for a rank that does not come */
     if (lost || code == EX_TEMPFAIL) MPI_Abort(MPI_COMM_WORLD, code);
     close_env(env);

@@ -10,7 +10,7 @@
 #include <strings.h>
 #include <sysexits.h>
 
-enum { LIST_MAX = 512, SIZE_LIMIT = 1 << 30 };
+enum { LIST_MAX = 512, SIZE_LIMIT = 1 << 30, POSITIONS = 1 << 20 };
 #define DEFAULT_SHAPE "smollm2-135m"
 
 const struct bench_option_row bench_option_table[] = {
@@ -22,10 +22,16 @@ const struct bench_option_row bench_option_table[] = {
     {"dtype", "LIST", 'd', false, "types of weights and caches, of f32,f16,bf16,q8_0,q4_0,q4_1",
      "all"},
     {"tokens", "LIST", 't', false,
-     "tokens of a step; for attention 1 is decoding and more is a prompt", "1,256"},
+     "tokens of a step; for attention and model 1 is decoding and more is a prompt", "1,256"},
+    {"context", "LIST", 'c', false, "positions that a decoding attention looks back on",
+     "256,1024,4096"},
+    {"bytes", "LIST", 'b', false, "size of a collective's message, whole floats", "4-64M*4"},
+    {"batch", "LIST", 'B', false, "sequences that a model works on at the same time", "1"},
+    {"depth", "LIST", 'D', false, "positions in the cache before a model's prompt or generation",
+     "0"},
     {"reps", "N", 'n', false, "samples of each row", "20"},
     {"device", "SEL", 'v', false, "OpenCL device, as in tpcl run --help", NULL},
-    {"format", "table|csv|jsonl", 'f', false, "how the rows are printed", "table"},
+    {"format", "table|csv|jsonl|gbench|osu", 'f', false, "how the rows are printed", "table"},
     {"help", NULL, 'h', true, "show this help", NULL},
     {"version", NULL, 'V', true, "show the version", NULL},
 };
@@ -72,27 +78,49 @@ static int take_shape(const struct parser *p, const char *text)
     return 0;
 }
 
+static int take_list(const struct parser *p, const char *option, const char *text, long min,
+                     long max, struct bench_list *out)
+{
+    char why[200];
+    if (bench_list_parse(text, min, max, out, why, sizeof why)) return 0;
+    return refuse(p, EX_USAGE, "%s: %s", option, why);
+}
+
+/* "@d4096": the depth of the word before it. */
+static int take_depth(const struct parser *p, const char *text)
+{
+    struct bench_settings *s = p->s;
+    struct bench_selection *last = s->n_selections ? &s->selections[s->n_selections - 1] : NULL;
+    if (!last || last->tokens.n == 0)
+        return refuse(p, EX_USAGE, "%.60s does not follow a word like pp256 or tg128", text);
+    if (text[1] != 'd') return refuse(p, EX_USAGE, "'%.60s' is not a depth, as @d4096 is", text);
+    return take_list(p, text, text + 2, 0, POSITIONS, &last->depth);
+}
+
+/* llama-bench's pp256, tg128, tg128@d4096. */
+static int take_word(const struct parser *p, const char *text)
+{
+    struct bench_settings *s = p->s;
+    struct bench_selection *to = &s->selections[s->n_selections++];
+    char tokens[LIST_MAX];
+    const char *depth = strchr(text, '@');
+    *to = (struct bench_selection){.name = *text == 'p' ? "model/pp" : "model/tg"};
+    snprintf(tokens, sizeof tokens, "%.*s", depth ? (int)(depth - text) : LIST_MAX - 1, text);
+    const int code = take_list(p, text, tokens + 2, 1, POSITIONS, &to->tokens);
+    return code || !depth ? code : take_depth(p, depth);
+}
+
 static int take_operand(const struct parser *p, const char *text)
 {
     struct bench_settings *s = p->s;
     if (isdigit((unsigned char)*text)) return take_shape(p, text);
+    if (*text == '@') return take_depth(p, text);
     if (s->n_selections == BENCH_SELECTIONS)
         return refuse(p, EX_USAGE, "more than %d cases", BENCH_SELECTIONS);
+    if ((strncmp(text, "pp", 2) == 0 || strncmp(text, "tg", 2) == 0) &&
+        isdigit((unsigned char)text[2]))
+        return take_word(p, text);
     s->selections[s->n_selections++] = (struct bench_selection){.name = text};
-    return 0;
-}
-
-static int take_tokens(const struct parser *p, const char *text)
-{
-    char copy[LIST_MAX], *rest = copy;
-    p->s->n_tokens = 0;
-    snprintf(copy, sizeof copy, "%s", text);
-    for (char *word; (word = strsep(&rest, ","));)
-        if (p->s->n_tokens == BENCH_TOKENS ||
-            !parse_long(word, 1, 1 << 20, &p->s->tokens[p->s->n_tokens++]))
-            return refuse(p, EX_USAGE,
-                          "--tokens: '%.60s' is not a list of up to %d sizes from 1 to %d", text,
-                          BENCH_TOKENS, 1 << 20);
     return 0;
 }
 
@@ -124,13 +152,14 @@ static int take_dtypes(const struct parser *p, const char *text)
 
 static int take_format(const struct parser *p, const char *text)
 {
-    static const char *const names[] = {"table", "csv", "jsonl"};
-    for (int i = 0; i < 3; i++) {
+    static const char *const names[] = {"table", "csv", "jsonl", "gbench", "osu"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(text, names[i]) != 0) continue;
         p->s->format = (enum bench_format)i;
         return 0;
     }
-    return refuse(p, EX_USAGE, "--format: '%.60s' is not one of table, csv, jsonl", text);
+    return refuse(p, EX_USAGE, "--format: '%.60s' is not one of table, csv, jsonl, gbench, osu",
+                  text);
 }
 
 static int take_reps(const struct parser *p, const char *text)
@@ -146,7 +175,8 @@ static int take_reps(const struct parser *p, const char *text)
 static int take_model(const struct parser *p, const char *name)
 {
     FILE *file = NULL;
-    if (shapes_load(name, &p->s->model, p->message, p->size)) return 0;
+    p->s->plan.model_name = name;
+    if (shapes_load(name, &p->s->plan.model, p->message, p->size)) return 0;
     file = fopen(name, "re");
     if (!file) return EX_NOINPUT;
     fclose(file);
@@ -155,13 +185,22 @@ static int take_model(const struct parser *p, const char *name)
 
 static int take_option(const struct parser *p, int letter, char **argv)
 {
+    struct bench_plan *plan = &p->s->plan;
     switch (letter) {
     case 's':
         return take_model(p, optarg);
     case 'd':
         return take_dtypes(p, optarg);
     case 't':
-        return take_tokens(p, optarg);
+        return take_list(p, "--tokens", optarg, 1, POSITIONS, &plan->tokens);
+    case 'c':
+        return take_list(p, "--context", optarg, 1, POSITIONS, &plan->context);
+    case 'b':
+        return take_list(p, "--bytes", optarg, 4, SIZE_LIMIT, &plan->bytes);
+    case 'B':
+        return take_list(p, "--batch", optarg, 1, 256, &plan->batch);
+    case 'D':
+        return take_list(p, "--depth", optarg, 0, POSITIONS, &plan->depth);
     case 'n':
         return take_reps(p, optarg);
     case 'v':
@@ -195,9 +234,14 @@ int bench_options_parse(struct bench_settings *s, int argc, char **argv, char *m
                                      NULL, row->code};
     }
     const struct parser p = {s, message, size};
-    *s = (struct bench_settings){
-        .tokens = {1, 256}, .n_tokens = 2, .dtypes = BENCH_WEIGHTS, .reps = 20};
+    *s = (struct bench_settings){.dtypes = BENCH_WEIGHTS, .reps = 20};
     int code = take_model(&p, DEFAULT_SHAPE);
+    for (size_t i = 0; !code && i < bench_option_count; i++) {
+        const struct bench_option_row *row = &bench_option_table[i];
+        if (!row->argument || strcmp(row->argument, "LIST") != 0 || row->code == 'd') continue;
+        optarg = (char *)(uintptr_t)row->fallback; /* only read */
+        code = take_option(&p, row->code, argv);
+    }
     optind = 0; /* starts getopt over */
     opterr = 0;
     for (int letter; !code && (letter = getopt_long(argc, argv, "-:hV", options, NULL)) != -1;)

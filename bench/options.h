@@ -5,22 +5,22 @@
 
 #include "bench.h"
 
-enum bench_format { BENCH_TABLE, BENCH_CSV, BENCH_JSONL };
-enum { BENCH_SELECTIONS = 64, BENCH_TOKENS = 32, BENCH_REPS_MAX = 100000 };
+enum bench_format { BENCH_TABLE, BENCH_CSV, BENCH_JSONL, BENCH_GBENCH, BENCH_OSU };
+enum { BENCH_SELECTIONS = 64, BENCH_REPS_MAX = 100000 };
 
-/* Cases whose name begins with `name`; or one case at one shape, whatever the model. */
+/* Cases whose name begins with `name`; or one case at one shape, whatever the model. The words
+ * pp256 and tg128 are cases with their own tokens, and @d4096 behind them is their depth. */
 struct bench_selection {
     const char *name;
     int dims; /* 0 = no shape given */
     long shape[BENCH_DIMS];
+    struct bench_list tokens, depth; /* n = 0: those of the options */
 };
 
 struct bench_settings {
     struct bench_selection selections[BENCH_SELECTIONS];
     int n_selections; /* 0 = every case */
-    struct model_shape model;
-    long tokens[BENCH_TOKENS];
-    int n_tokens;
+    struct bench_plan plan;
     unsigned dtypes; /* BENCH_DTYPE bits */
     int reps;
     const char *device; /* as tpcl_device_options.select, or NULL */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rows.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 
@@ -10,7 +11,7 @@ struct row {
     const long *shape;
 };
 
-/* Called for each row; false ends the walk. */
+/* Called for each row; false ends the walk. A row without a shape: a case that has too many. */
 typedef bool (*visit)(void *context, const struct row *row);
 
 static bool walk_dtypes(const struct bench_settings *s, const struct bench_case *c,
@@ -35,9 +36,12 @@ static bool walk_case(const struct bench_settings *s, const struct bench_case *c
                       const struct bench_selection *selection, visit each, void *context)
 {
     long shapes[BENCH_SHAPES][BENCH_DIMS] = {{0}};
-    const struct bench_plan plan = {s->model, s->tokens, s->n_tokens};
+    struct bench_plan plan = s->plan;
+    if (selection && selection->tokens.n > 0) plan.tokens = selection->tokens;
+    if (selection && selection->depth.n > 0) plan.depth = selection->depth;
     if (selection && selection->dims > 0) return walk_dtypes(s, c, selection->shape, each, context);
     const int n = c->shapes(&plan, shapes);
+    if (n > BENCH_SHAPES) return each(context, &(struct row){.c = c});
     for (int i = 0; i < n; i++)
         if (!seen(shapes, i) && !walk_dtypes(s, c, shapes[i], each, context)) return false;
     return true;
@@ -61,10 +65,22 @@ static void walk(const struct bench_suite *suite, const struct bench_settings *s
                 return;
 }
 
-static bool count_row(void *context, const struct row *row)
+/* What the rows that were asked for are. */
+struct survey {
+    const struct bench_settings *s;
+    int rows;
+    const struct bench_case *too_many, *no_collective;
+    struct bench_extras extras;
+};
+
+static bool survey_row(void *context, const struct row *row)
 {
-    (void)row;
-    ++*(int *)context;
+    struct survey *to = context;
+    to->rows++;
+    if (!row->shape) to->too_many = row->c;
+    if (!row->c->bus) to->no_collective = row->c;
+    if (row->c->bus) to->extras.bus = true;
+    if (row->c->tokens) to->extras.tokens = true;
     return true;
 }
 
@@ -99,14 +115,24 @@ static int check_selection(const struct bench_suite *suite, const struct bench_s
 int bench_rows_check(const struct bench_suite *suite, const struct bench_settings *s, char *message,
                      size_t size)
 {
-    int rows = 0;
+    struct survey found = {.s = s};
     for (int k = 0; k < s->n_selections; k++) {
         const int code = check_selection(suite, &s->selections[k], message, size);
         if (code) return code;
     }
-    walk(suite, s, count_row, &rows);
-    if (rows > 0) return 0;
-    snprintf(message, size, "no row: no case that was asked for has one of the types of --dtype");
+    walk(suite, s, survey_row, &found);
+    if (found.rows == 0)
+        snprintf(message, size,
+                 "no row: no case that was asked for has one of the types of --dtype, or one of "
+                 "the numbers of tokens");
+    else if (found.too_many)
+        snprintf(message, size, "%s: more than %d shapes; shorten a list", found.too_many->name,
+                 BENCH_SHAPES);
+    else if (s->format == BENCH_OSU && found.no_collective)
+        snprintf(message, size, "--format osu is for collectives only, not for %s",
+                 found.no_collective->name);
+    else
+        return 0;
     return EX_USAGE;
 }
 
@@ -156,6 +182,7 @@ struct job {
     const struct bench_settings *s;
     struct bench_env *env;
     struct bench_output output;
+    double *samples; /* [reps] */
     int code;
     bool lost;
 };
@@ -163,7 +190,8 @@ struct job {
 static bool run_row(void *context, const struct row *row)
 {
     struct job *job = context;
-    struct bench_run r = {.env = job->env, .dtype = row->dtype};
+    struct bench_run r = {
+        .env = job->env, .dtype = row->dtype, .plan = &job->s->plan, .samples = job->samples};
     struct bench_result result;
     memcpy(r.shape, row->shape, sizeof r.shape);
     const tpcl_status status = bench_row(row->c, &r, job->s->reps, &result);
@@ -175,16 +203,24 @@ static bool run_row(void *context, const struct row *row)
     }
     if (result.verdict == BENCH_FAILED) job->code = 1;
     if (result.verdict == BENCH_ERROR && job->code == 0) job->code = bench_exit_code(result.status);
-    if (job->env->rank == 0) bench_output_row(&job->output, row->c, &r, job->s->reps, &result);
+    if (job->env->rank == 0) bench_output_row(&job->output, &r, job->s->reps, &result);
     return true;
 }
 
 int bench_rows_run(const struct bench_suite *suite, const struct bench_settings *s,
                    struct bench_env *env, FILE *to, bool *lost)
 {
+    struct survey found = {.s = s};
     struct job job = {.s = s, .env = env, .output = {to, s->format, env, s->device}};
+    *lost = false;
+    job.samples = malloc((size_t)s->reps * sizeof *job.samples);
+    if (!job.samples) return bench_exit_code(TPCL_ERR_NOMEM);
+    walk(suite, s, survey_row, &found);
+    job.output.extras = found.extras;
     if (env->rank == 0) bench_output_begin(&job.output);
     walk(suite, s, run_row, &job);
+    if (env->rank == 0) bench_output_end(&job.output);
+    free(job.samples);
     *lost = job.lost;
     return job.code;
 }

@@ -5,11 +5,6 @@
 
 #include "output.h"
 
-struct bench_suite {
-    const struct bench_case *const *cases;
-    int n;
-};
-
 /* Returns 0, or EX_USAGE and the reason: no such case, no row. */
 int bench_rows_check(const struct bench_suite *suite, const struct bench_settings *s, char *message,
                      size_t size);

@@ -17,7 +17,8 @@ struct contender {
     tpcl_status (*run)(struct bench_run *r);
     tpcl_device *dev; /* whose queue is drained, or NULL */
     int batch;
-    double *us; /* [reps] */
+    double *us;    /* [reps] */
+    double cpu_us; /* of all samples */
 };
 
 const char *bench_verdict_name(enum bench_verdict verdict)
@@ -64,6 +65,24 @@ done:
     return status;
 }
 
+static double cpu_now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
+}
+
+/* The input as the next batch is to find it, in place before a clock is read. */
+static tpcl_status reset(const struct bench_case *c, struct bench_run *r)
+{
+    tpcl_status status = TPCL_OK;
+    if (!c->reset) return TPCL_OK;
+    TPI_TRY(c->reset(r));
+    TPI_TRY(TPI_CL(clFinish(r->env->dev->queue)));
+done:
+    return status;
+}
+
 static tpcl_status run_batch(const struct contender *c, struct bench_run *r)
 {
     tpcl_status status = TPCL_OK;
@@ -74,15 +93,18 @@ done:
 }
 
 /* Returns an error where the ranks have lost each other; *agreed tells of the run. */
-static tpcl_status sample(const struct contender *c, struct bench_run *r, double *us,
-                          tpcl_status *agreed)
+static tpcl_status sample(struct contender *c, struct bench_run *r, double *us, tpcl_status *agreed)
 {
     tpcl_status status = TPCL_OK;
     const struct bench_env *env = r->env;
+    tpcl_status local = reset(r->c, r);
+    TPI_TRY(agree(env, local, "input", agreed));
+    if (*agreed != TPCL_OK) goto done;
     TPI_TRY(tpcl_comm_agree(env->comm, TPCL_OK, "bench sample")); /* all start together */
-    const double start = bench_now_us();
-    const tpcl_status local = run_batch(c, r);
+    const double cpu = cpu_now_us(), start = bench_now_us();
+    local = run_batch(c, r);
     int64_t slowest_ns = (int64_t)((bench_now_us() - start) * 1e3);
+    c->cpu_us += (cpu_now_us() - cpu) / c->batch;
     TPI_TRY(tpcl_comm_allreduce_max(env->comm, TPCL_OK, &slowest_ns, 1));
     *us = (double)slowest_ns * 1e-3 / c->batch;
     TPI_TRY(agree(env, local, "timing", agreed));
@@ -100,6 +122,7 @@ static tpcl_status warm_up(struct contender *c, struct bench_run *r, tpcl_status
     if (*agreed != TPCL_OK) goto done;
     c->batch = us * BATCH_MAX <= batch_us ? BATCH_MAX : (int)ceil(batch_us / us);
     TPI_TRY(sample(c, r, &us, agreed));
+    c->cpu_us = 0.0;
 done:
     return status;
 }
@@ -116,19 +139,66 @@ done:
     return status;
 }
 
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The three phases of a run, the median of `reps` and of the slowest rank. */
+static tpcl_status time_phases(const struct bench_case *c, struct bench_run *r, int reps,
+                               struct bench_result *out)
+{
+    tpcl_status status = TPCL_OK, agreed = TPCL_OK;
+    double *us = malloc((size_t)reps * BENCH_PHASES * sizeof *us);
+    TPI_TRY(agree(r->env, us ? TPCL_OK : tpi_fail(TPCL_ERR_NOMEM, "%d samples", reps), "phases",
+                  &agreed));
+    for (int s = 0; s < reps && agreed == TPCL_OK; s++) {
+        double one[BENCH_PHASES] = {0};
+        int64_t ns[BENCH_PHASES];
+        TPI_TRY(tpcl_comm_agree(r->env->comm, TPCL_OK, "bench phases"));
+        const tpcl_status local = c->split(r, one);
+        for (int p = 0; p < BENCH_PHASES; p++) ns[p] = (int64_t)(one[p] * 1e3);
+        TPI_TRY(tpcl_comm_allreduce_max(r->env->comm, TPCL_OK, ns, BENCH_PHASES));
+        for (int p = 0; p < BENCH_PHASES; p++) us[p * reps + s] = (double)ns[p] * 1e-3;
+        TPI_TRY(agree(r->env, local, "phases", &agreed));
+    }
+    for (int p = 0; p < BENCH_PHASES && agreed == TPCL_OK; p++) {
+        qsort(us + p * reps, (size_t)reps, sizeof *us, by_value);
+        out->phases[p] = us[p * reps + reps / 2];
+    }
+    if (agreed != TPCL_OK) {
+        out->status = agreed;
+        out->verdict = BENCH_ERROR;
+    }
+done:
+    free(us);
+    return status;
+}
+
+/* Sorts the samples. */
 static void summarise(const struct bench_case *c, const struct bench_run *r,
                       const struct bench_peer *peer, struct contender *both, int n, int reps,
                       struct bench_result *out)
 {
+    double *us = both[0].us;
+    if (r->samples) memcpy(r->samples, us, (size_t)reps * sizeof *us);
     out->reps = reps;
-    out->us = bench_stats_of(both[0].us, (size_t)reps);
+    out->batch = both[0].batch;
+    out->cpu_us = both[0].cpu_us / reps;
+    out->us = bench_stats_of(us, (size_t)reps);
     out->gbps = c->bytes(r) / out->us.median * 1e-3;
     out->gflops = c->flops(r) / out->us.median * 1e-3;
-    if (n < 2) return;
-    const struct bench_stats theirs = bench_stats_of(both[1].us, (size_t)reps);
-    out->peer = peer->name;
-    out->ratio = peer->bytes > 0.0 ? out->gbps / (peer->bytes / theirs.min * 1e-3)
-                                   : theirs.median / out->us.median;
+    if (n == 2) {
+        const struct bench_stats theirs = bench_stats_of(both[1].us, (size_t)reps);
+        out->peer = peer->name;
+        out->peer_us = theirs.median;
+        out->ratio = peer->bytes > 0.0 ? out->gbps / (peer->bytes / theirs.min * 1e-3)
+                                       : theirs.median / out->us.median;
+    }
+    if (!c->tokens) return;
+    for (int i = 0; i < reps; i++) us[i] = c->tokens(r) / us[i] * 1e6;
+    out->tps = bench_stats_of(us, (size_t)reps);
 }
 
 /* The worst rank's error. No error is negative, and then doubles are ordered as their bits are, a
@@ -154,8 +224,21 @@ static tpcl_status judge(const struct bench_case *c, struct bench_run *r, tpcl_s
     if (local == TPCL_OK) local = c->check(r, &error);
     TPI_TRY(worst_error(r->env, &error));
     TPI_TRY(agree(r->env, local, c->name, &out->status));
+    if (c->bus) MPI_Allreduce(&r->wrong, &out->wrong, 1, MPI_LONG, MPI_SUM, r->env->mpi);
     out->max_err = out->status == TPCL_OK ? error : NAN;
     out->verdict = bench_judge(out->status, error, c->max_err);
+done:
+    return status;
+}
+
+static tpcl_status run_and_judge(const struct bench_case *c, struct bench_run *r,
+                                 struct bench_result *out)
+{
+    tpcl_status status = TPCL_OK;
+    TPI_TRY(agree(r->env, reset(c, r), c->name, &out->status));
+    out->verdict = BENCH_ERROR;
+    if (out->status != TPCL_OK) goto done;
+    TPI_TRY(judge(c, r, c->run(r), out));
 done:
     return status;
 }
@@ -178,7 +261,8 @@ static tpcl_status measure(const struct bench_case *c, struct bench_run *r, int 
         out->verdict = BENCH_ERROR;
         goto done;
     }
-    TPI_TRY(judge(c, r, c->run(r), out));
+    TPI_TRY(run_and_judge(c, r, out));
+    if (out->verdict == BENCH_PASS && c->split) TPI_TRY(time_phases(c, r, reps, out));
     if (out->verdict == BENCH_PASS) summarise(c, r, &peer, both, n, reps, out);
 done:
     return status;
@@ -190,13 +274,14 @@ tpcl_status bench_row(const struct bench_case *c, struct bench_run *r, int reps,
     tpcl_status status = TPCL_OK;
     double *us = malloc(2 * (size_t)reps * sizeof *us);
     *out = (struct bench_result){.max_err = NAN};
+    r->c = c;
     TPI_REQUIRE(us, TPCL_ERR_NOMEM, "%d samples", reps);
     TPI_TRY(agree(r->env, c->setup(r), c->name, &out->status));
     if (out->status != TPCL_OK) {
         out->verdict = BENCH_ERROR;
         goto done;
     }
-    TPI_TRY(judge(c, r, c->run(r), out));
+    TPI_TRY(run_and_judge(c, r, out));
     if (out->verdict == BENCH_PASS) TPI_TRY(measure(c, r, reps, us, out));
 done:
     c->teardown(r);

@@ -17,8 +17,14 @@ struct bench_result {
     double max_err;     /* NaN after an ERROR: then it is not known */
     int reps;           /* samples; 0, and what follows means nothing, unless PASS */
     struct bench_stats us;
-    double gbps, gflops; /* by the median */
-    const char *peer;    /* NULL = none, and no ratio */
+    double cpu_us;               /* of this process, the mean of a run */
+    int batch;                   /* runs of a sample */
+    double gbps, gflops;         /* by the median */
+    struct bench_stats tps;      /* tokens/s of the samples, of cases that have tokens */
+    double phases[BENCH_PHASES]; /* median us, of cases that split themselves */
+    long wrong;                  /* elements, of all ranks */
+    const char *peer;            /* NULL = none, and no ratio */
+    double peer_us;              /* its median */
     double ratio;
 };
 
@@ -35,7 +41,5 @@ TPCL_NODISCARD tpcl_status bench_row(const struct bench_case *c, struct bench_ru
 
 /* A line on stderr, "tpcl-bench: ...", for people. */
 void bench_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-
-double bench_now_us(void);
 
 #endif

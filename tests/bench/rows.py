@@ -7,10 +7,10 @@ import math
 import sys
 
 ranks, form, path, listed, cases = int(sys.argv[1]), *sys.argv[2:5], sys.argv[5:]
-names = ("case shape dtype ranks verdict max_err reps min_us median_us p90_us sd_us GB/s GFLOP/s "
-         "peer ratio repro").split()
-numbers = "max_err reps min_us median_us p90_us sd_us GB/s GFLOP/s".split()
-short = {"GB/s": "gbps", "GFLOP/s": "gflops"}
+names = ("case shape dtype ranks verdict max_err wrong reps min_us median_us p90_us mean_us sd_us gbps "
+         "busbw gflops tps tps_sd stage_out_us exchange_us stage_in_us peer peer_us ratio repro device "
+         "driver git").split()
+numbers = "max_err reps min_us median_us p90_us mean_us sd_us gbps gflops".split()
 
 
 def no_constant(text):
@@ -22,11 +22,12 @@ def rows():
         if form == "jsonl":
             for line in file:
                 row = json.loads(line, parse_constant=no_constant)
-                assert row["version"] == 1 and row["device"] and row["driver"] and row["git"], row
-                yield {name: row[short.get(name, name)] for name in names}
+                assert row.pop("version") == 2 and row["device"] and row["driver"] and row["git"], row
+                assert list(row) == names, row
+                yield row
             return
         head = file.readline()
-        assert head.startswith("# tpcl-bench 1  device="), head
+        assert head.startswith("# tpcl-bench 2  device="), head
         assert head.rstrip().endswith(f"  ranks={ranks}"), head
         reader = csv.DictReader(file)
         assert reader.fieldnames == names, reader.fieldnames
@@ -36,7 +37,9 @@ def rows():
 
 
 peers = {"ops/linear": {"1": "read:GB/s", "32": "clblast:time"}, "ops/attention": {"1": "read:GB/s"},
-         "comm/allreduce": None}
+         "collectives/allreduce": None, "collectives/allreduce_host": None}
+other = {"collectives/broadcast": "MPI_Bcast:time", "collectives/gather": "MPI_Gather:time"}
+phases = "stage_out_us exchange_us stage_in_us".split()
 seen = []
 for row in rows():
     assert row["case"] in cases and row["verdict"] == "PASS", row
@@ -49,6 +52,17 @@ for row in rows():
     assert row["repro"] == (f"mpiexec -n {ranks} " if ranks > 1 else "") + repro, row
     wanted = peers.get(row["case"], {})
     wanted = "MPI_Allreduce:time" if wanted is None else wanted.get(row["shape"].split("x")[0])
+    wanted = other.get(row["case"], wanted)
+    if row["case"].startswith("collectives/"):
+        assert float(row["wrong"]) == 0, row
+        n = ranks
+        factor = {"broadcast": 1, "gather": (n - 1) / n}.get(row["case"][12:], 2 * (n - 1) / n)
+        assert abs(float(row["busbw"]) - factor * float(row["gbps"])) <= 2e-3, row
+        split = row["case"] == "collectives/allreduce"
+        for name in phases:
+            assert (float(row[name]) > 0) == (n > 1) if split else not row[name], row
+    else:
+        assert not row["wrong"] and not row["busbw"] and not row["stage_out_us"], row
     assert (row["peer"] or None) == wanted, row
     assert (float(row["ratio"]) > 0) if wanted else not row["ratio"], row
     seen.append((row["case"], row["shape"], row["dtype"]))

@@ -9,10 +9,6 @@
 #include "tpcl_test.h"
 
 enum { ARGS = 30 };
-static const struct bench_case *const all[] = {&bench_linear, &bench_attention, &bench_rmsnorm,
-                                               &bench_embed, &bench_allreduce};
-static const struct bench_suite suite = {all, COUNT(all)};
-
 static char message[600];
 
 /* The words of `line`, parsed and checked against the cases. */
@@ -26,7 +22,7 @@ static int parse(const char *line, struct bench_settings *s)
         if (*word && argc < ARGS) argv[argc++] = word;
     message[0] = '\0';
     int code = bench_options_parse(s, argc, argv, message, sizeof message);
-    if (!code) code = bench_rows_check(&suite, s, message, sizeof message);
+    if (!code) code = bench_rows_check(&bench_all, s, message, sizeof message);
     return code;
 }
 
@@ -44,6 +40,25 @@ static void refuses(void **state)
         {"--reps", EX_USAGE, "needs a value"},
         {"--tokens 0", EX_USAGE, "--tokens"},
         {"--tokens 1,,2", EX_USAGE, "--tokens"},
+        {"--tokens 4-2", EX_USAGE, "4-2"},
+        {"--tokens 1-8+0", EX_USAGE, "1-8+0"},
+        {"--tokens 1-8*1", EX_USAGE, "1-8*1"}, /* would never end */
+        {"--depth 0-8*2", EX_USAGE, "0-8*2"},  /* nor this */
+        {"--tokens 1-8/2", EX_USAGE, "1-8/2"},
+        {"--tokens 1-100", EX_USAGE, "more than 64"},
+        {"--tokens 99999999999999999999", EX_USAGE, "99999999999999999999"},
+        {"--tokens 9223372036854775807k", EX_USAGE, "9223372036854775807k"},
+        {"--context 0", EX_USAGE, "--context"},
+        {"--bytes 3", EX_USAGE, "--bytes"},
+        {"--batch 257", EX_USAGE, "1 to 256"},
+        {"--depth -1", EX_USAGE, "--depth"},
+        {"pp0", EX_USAGE, "pp0"},
+        {"tg1x", EX_USAGE, "tg1x"},
+        {"pp256@4096", EX_USAGE, "@d4096"},
+        {"pp256 @dx", EX_USAGE, "@dx"},
+        {"@d4096", EX_USAGE, "does not follow"},
+        {"ops/rmsnorm @d4", EX_USAGE, "does not follow"},
+        {"ops/rmsnorm --format osu", EX_USAGE, "collectives only"},
         {"--dtype f16,f8", EX_USAGE, "f8"},
         {"--dtype i32", EX_USAGE, "i32"}, /* a type, but not of weights */
         {"--format xml", EX_USAGE, "xml"},
@@ -72,10 +87,11 @@ static void takes_everything(void **state)
 {
     (void)state;
     struct bench_settings s;
-    assert_int_equal(parse("ops/linear 1x576x1536 comm --reps 7 --dtype F16,q4_1 --tokens 1,8,32 "
-                           "--device 0 --format jsonl --shape qwen3-0.6b",
-                           &s),
-                     0);
+    assert_int_equal(
+        parse("ops/linear 1x576x1536 collectives --reps 7 --dtype F16,q4_1 --tokens 1,8,32 "
+              "--device 0 --format jsonl --shape qwen3-0.6b",
+              &s),
+        0);
     assert_int_equal(s.n_selections, 2);
     assert_string_equal(s.selections[0].name, "ops/linear");
     assert_int_equal(s.selections[0].dims, 3);
@@ -83,11 +99,41 @@ static void takes_everything(void **state)
     assert_int_equal(s.selections[1].dims, 0);
     assert_int_equal(s.reps, 7);
     assert_int_equal(s.dtypes, BENCH_DTYPE(TPCL_F16) | BENCH_DTYPE(TPCL_Q4_1));
-    assert_int_equal(s.n_tokens, 3);
-    assert_int_equal(s.tokens[2], 32);
+    assert_int_equal(s.plan.tokens.n, 3);
+    assert_int_equal(s.plan.tokens.v[2], 32);
     assert_string_equal(s.device, "0");
     assert_int_equal(s.format, BENCH_JSONL);
-    assert_int_equal(s.model.vocab, 151936);
+    assert_int_equal(s.plan.model.vocab, 151936);
+}
+
+/* Every form of a list, at its ends. */
+static void reads_lists(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int n;
+        long v[8];
+    } cases[] = {
+        {"7", 1, {7}},
+        {"1,256", 2, {1, 256}},
+        {"1-5", 5, {1, 2, 3, 4, 5}},
+        {"3-3", 1, {3}},
+        {"0-100+50", 3, {0, 50, 100}},
+        {"1-9+4", 3, {1, 5, 9}},
+        {"1-8+4", 2, {1, 5}}, /* the end only where a step meets it */
+        {"1-64*2", 7, {1, 2, 4, 8, 16, 32, 64}},
+        {"3-100*5", 3, {3, 15, 75}},
+        {"4-64M*256", 4, {4, 1024, 262144, 67108864}},
+        {"1k,2-4,1M", 5, {1024, 2, 3, 4, 1048576}},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct bench_list list;
+        if (!bench_list_parse(cases[i].text, 0, 1L << 40, &list, message, sizeof message))
+            fail_msg("%s: %s", cases[i].text, message);
+        if (list.n != cases[i].n) fail_msg("%s: %d numbers", cases[i].text, list.n);
+        assert_memory_equal(list.v, cases[i].v, (size_t)list.n * sizeof *list.v);
+    }
 }
 
 /* What a command line means, as --list prints it. */
@@ -98,7 +144,7 @@ static void expect_rows(const char *line, const char *want)
     size_t size = 0;
     if (parse(line, &s) != 0) fail_msg("%s: %s", line, message);
     FILE *to = open_memstream(&text, &size);
-    bench_rows_print(&suite, &s, to);
+    bench_rows_print(&bench_all, &s, to);
     fclose(to);
     assert_string_equal(text, want);
     free(text);
@@ -123,6 +169,9 @@ static void lists_rows(void **state)
                 "ops/attention tokens,context,heads,kv_heads,head_dim 1x1024x9x3x64 f16\n"
                 "ops/attention tokens,context,heads,kv_heads,head_dim 1x4096x9x3x64 f16\n"
                 "ops/attention tokens,context,heads,kv_heads,head_dim 64x64x9x3x64 f16\n");
+    expect_rows("ops/attention --dtype f16 --tokens 1 --context 1k-4k*4",
+                "ops/attention tokens,context,heads,kv_heads,head_dim 1x1024x9x3x64 f16\n"
+                "ops/attention tokens,context,heads,kv_heads,head_dim 1x4096x9x3x64 f16\n");
     /* the same size twice is one row; a shape given stands whatever the model */
     expect_rows("ops/rmsnorm --tokens 4,4", "ops/rmsnorm tokens,hidden 4x576 f32\n");
     expect_rows("ops/rm 17x63", "ops/rmsnorm tokens,hidden 17x63 f32\n");
@@ -171,6 +220,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refuses),
         cmocka_unit_test(takes_everything),
+        cmocka_unit_test(reads_lists),
         cmocka_unit_test(lists_rows),
         cmocka_unit_test(checks_shape_files),
     };

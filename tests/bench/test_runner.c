@@ -176,7 +176,7 @@ static void right_passes(void **state)
     char text[2000];
     fake.first_error = fake.last_error = 5e-4;
     assert_int_equal(run_suite(BENCH_CSV, text, sizeof text), 0);
-    if (env.rank == 0) assert_non_null(strstr(text, ",PASS,0.0005,2,"));
+    if (env.rank == 0) assert_non_null(strstr(text, ",PASS,0.0005,,2,"));
     assert_int_equal(fake.checks, 2);
 }
 
@@ -190,12 +190,12 @@ static void wrong_fails(void **state)
         int rank;
         const char *csv, *json;
     } cases[] = {
-        {2e-3, 2e-3, -1, "test/fake,5,f32,%d,FAILED,0.002,0,,,,,,,,,", "\"max_err\":0.002,"},
-        {0.0, 0.5, -1, "test/fake,5,f32,%d,FAILED,0.5,0,,,,,,,,,", "\"max_err\":0.5,"},
-        {0.0, INFINITY, 0, "test/fake,5,f32,%d,FAILED,inf,0,,,,,,,,,", "\"max_err\":null,"},
-        {1e9, 0.0, env.size - 1, "test/fake,5,f32,%d,FAILED,1e+09,0,,,,,,,,,",
+        {2e-3, 2e-3, -1, "test/fake,5,f32,%d,FAILED,0.002,,0,,,,,,,,", "\"max_err\":0.002,"},
+        {0.0, 0.5, -1, "test/fake,5,f32,%d,FAILED,0.5,,0,,,,,,,,", "\"max_err\":0.5,"},
+        {0.0, INFINITY, 0, "test/fake,5,f32,%d,FAILED,inf,,0,,,,,,,,", "\"max_err\":null,"},
+        {1e9, 0.0, env.size - 1, "test/fake,5,f32,%d,FAILED,1e+09,,0,,,,,,,,",
          "\"max_err\":1e+09,"},
-        {NAN, 0.0, 0, "test/fake,5,f32,%d,FAILED,,0,,,,,,,,,", "\"max_err\":null,"},
+        {NAN, 0.0, 0, "test/fake,5,f32,%d,FAILED,,,0,,,,,,,,", "\"max_err\":null,"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         char text[2000], want[100];
@@ -222,12 +222,12 @@ static void errors_are_rows(void **state)
     fake.bad_rank = env.size - 1;
     fake.setup_status = TPCL_ERR_DEVICE_MEM;
     assert_int_equal(run_suite(BENCH_CSV, text, sizeof text), EX_OSERR);
-    if (env.rank == 0) assert_non_null(strstr(text, ",ERROR,,0,,"));
+    if (env.rank == 0) assert_non_null(strstr(text, ",ERROR,,,0,,"));
     assert_int_equal(fake.runs, 0);
     reset(NULL);
     fake.run_status = TPCL_ERR_DEVICE;
     assert_int_equal(run_suite(BENCH_CSV, text, sizeof text), EX_SOFTWARE);
-    if (env.rank == 0) assert_non_null(strstr(text, ",ERROR,,0,,"));
+    if (env.rank == 0) assert_non_null(strstr(text, ",ERROR,,,0,,"));
     reset(NULL); /* the ranks still have each other */
     assert_int_equal(run_suite(BENCH_CSV, text, sizeof text), 0);
 }
@@ -279,16 +279,15 @@ static void repro_can_be_pasted(void **state)
 {
     (void)state;
     char text[2000] = "", want[300];
-    const struct bench_output output = {fmemopen(text, sizeof text - 1, "w"), BENCH_CSV, &env,
-                                        "it's, \"big\""};
-    const struct bench_run r = {.env = &env, .shape = {5}};
+    struct bench_output output = {
+        fmemopen(text, sizeof text - 1, "w"), BENCH_CSV, &env, "it's, \"big\"", {0}, NULL};
+    const struct bench_run r = {.env = &env, .c = &fake_case, .shape = {5}};
     const struct bench_result result = {.verdict = BENCH_FAILED, .max_err = 1.0};
-    bench_output_row(&output, &fake_case, &r, 2, &result);
+    bench_output_row(&output, &r, 2, &result);
     fclose(output.to);
-    snprintf(
-        want, sizeof want,
-        ",\"%stpcl-bench test/fake 5 --dtype f32 --reps 2 --device 'it'\\''s, \"\"big\"\"'\"\n",
-        env.size > 1 ? "mpiexec -n 2 " : "");
+    snprintf(want, sizeof want,
+             ",\"%stpcl-bench test/fake 5 --dtype f32 --reps 2 --device 'it'\\''s, \"\"big\"\"'\",",
+             env.size > 1 ? "mpiexec -n 2 " : "");
     if (!strstr(text, want)) fail_msg("no %s in %s", want, text);
 }
 

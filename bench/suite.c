@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bench.h"
+
+static const struct bench_case *const cases[] = {
+    &bench_linear,    &bench_attention,      &bench_rmsnorm,   &bench_embed,
+    &bench_allreduce, &bench_allreduce_host, &bench_broadcast, &bench_gather,
+};
+
+const struct bench_suite bench_all = {cases, sizeof cases / sizeof cases[0]};
