@@ -32,7 +32,8 @@ typedef struct tpcl_kv_cache_desc {
     bool f32;                     /**< store f32; default f16 */
     const tpcl_head_range *heads; /**< [layers] this rank's heads; copied */
     /** With `blocks` 0: this rank's bytes for K and V of all layers. 0 = nine tenths of what its
-     * device has left, divided by the ranks of this host that share the device. */
+     * device has left, divided by the ranks of this host that share the device; in a group on the
+     * caller's own OpenCL context, which may share it with anybody, say how much. */
     uint64_t memory_bytes;
 } tpcl_kv_cache_desc;
 
@@ -68,8 +69,9 @@ TPCL_NODISCARD tpcl_status tpcl_kv_cache_plan(const tpcl_kv_cache_desc *desc,
  *
  * @param out  out  NULL on failure; release with tpcl_kv_cache_destroy()
  * Collective: where `blocks` is 0 (on all ranks alike); else no.  Blocks: yes.  Allocates: yes.
- * Errors: TPCL_ERR_ARG, TPCL_ERR_SHAPE (a layer's buffer over the device's limit; with `blocks` 0
- * also, on all ranks alike, memory that does not hold one block), TPCL_ERR_MISMATCH (ranks with
+ * Errors: TPCL_ERR_ARG (with `blocks` 0 also, on all ranks alike, where no rank has kv heads),
+ * TPCL_ERR_SHAPE (a layer's buffer over the device's limit; with `blocks` 0 also, on all ranks
+ * alike, memory that does not hold one block), TPCL_ERR_MISMATCH (ranks with
  * unlike block sizes), TPCL_ERR_DEVICE_MEM, TPCL_ERR_NOMEM, TPCL_ERR_DEVICE; where collective those
  * of tpcl_comm, TPCL_ERR_PEER among them.
  */
@@ -211,7 +213,7 @@ TPCL_NODISCARD tpcl_status tpcl_batch_upload(tpcl_batch *batch);
  * The last row of each sequence of the batch, in the order in which they were first added: the rows
  * that the LM head needs to go on with each.
  *
- * @param rows  out  room for tpcl_batch_tokens() numbers
+ * @param rows  out  room for a number of each sequence of the batch; tpcl_batch_tokens() suffice
  * @param n     out  how many: sequences that have rows in the batch
  * Collective: no.  Blocks: no.  Allocates: no.  Errors: TPCL_ERR_ARG (NULL).
  */

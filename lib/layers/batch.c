@@ -205,21 +205,32 @@ done:
     return status;
 }
 
-tpcl_status tpcl_batch_upload(tpcl_batch *b)
+static tpcl_status send_all(tpcl_batch *b)
 {
     tpcl_status status = TPCL_OK;
-    TPI_REQUIRE(b, TPCL_ERR_ARG, "batch: batch is NULL");
-    TPI_TRY(check_runs(b));
     const size_t n = (size_t)b->n;
-    wait_sent(b);
-    if (n == 0) goto done;
-    make_tiles(b);
     TPI_TRY(send_table(b));
     TPI_TRY(send(b->ids, array(b, IDS), n, NULL));
     TPI_TRY(send(b->pos, array(b, POS), n, NULL));
     TPI_TRY(send(b->seq, array(b, SEQ), n, NULL));
     TPI_TRY(send(b->slot, array(b, SLOT), n, NULL));
     TPI_TRY(send(b->row_tiles, b->tiles, 2 * (size_t)b->n_tiles, &b->sent));
+done:
+    /* Without the last one's event nothing else tells when the host arrays may change. */
+    if (status != TPCL_OK) (void)clFinish(b->group->dev->queue);
+    return status;
+}
+
+tpcl_status tpcl_batch_upload(tpcl_batch *b)
+{
+    tpcl_status status = TPCL_OK;
+    TPI_REQUIRE(b, TPCL_ERR_ARG, "batch: batch is NULL");
+    TPI_TRY(check_runs(b));
+    wait_sent(b);
+    b->uploaded = false;
+    if (b->n == 0) goto done;
+    make_tiles(b);
+    TPI_TRY(send_all(b));
     b->uploaded = true;
 done:
     return status;

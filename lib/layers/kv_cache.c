@@ -130,10 +130,13 @@ done:
 static tpcl_status agree_blocks(tpcl_group *g, tpcl_status local, tpcl_kv_cache_desc *d)
 {
     tpcl_status status = TPCL_OK;
-    enum { BLOCKS, ALIKE, END = ALIKE + 2 * 6 };
+    enum { BLOCKS, HEADLESS, ALIKE, END = ALIKE + 2 * 6 };
     int64_t v[END] = {0};
     if (local == TPCL_OK) local = own_blocks(g, d, &v[BLOCKS]);
     if (local == TPCL_OK) {
+        uint64_t bytes = 0;
+        local = block_bytes(d, &bytes);
+        v[HEADLESS] = bytes == 0;
         const int alike[6] = {d->layers,     d->block_size,    d->head_dim,
                               d->v_head_dim, d->max_sequences, d->max_length};
         for (int i = 0; i < 6; i++) {
@@ -148,6 +151,9 @@ static tpcl_status agree_blocks(tpcl_group *g, tpcl_status local, tpcl_kv_cache_
         TPI_REQUIRE(v[ALIKE + i] == -v[ALIKE + 6 + i], TPCL_ERR_MISMATCH,
                     "kv cache: %s is %lld on one rank, %lld on another", names[i],
                     (long long)v[ALIKE + i], (long long)-v[ALIKE + 6 + i]);
+    TPI_REQUIRE(!v[HEADLESS], TPCL_ERR_ARG,
+                "kv cache: no rank has kv heads in any of %d layers; give the number of blocks",
+                d->layers);
     TPI_REQUIRE(v[BLOCKS] >= 1, TPCL_ERR_SHAPE,
                 "kv cache: no room for one block of %d tokens on the rank with the least memory; "
                 "give it more, use smaller blocks or more ranks",
@@ -197,8 +203,10 @@ done:
 static tpcl_status create(tpcl_group *group, const tpcl_kv_cache_desc *d, tpcl_kv_cache **out)
 {
     tpcl_status status = TPCL_OK;
+    tpcl_kv_cache_size size; /* asked for its check that bytes can be counted */
     tpcl_kv_cache *c = calloc(1, sizeof *c);
     TPI_REQUIRE(c, TPCL_ERR_NOMEM, "kv cache object");
+    TPI_TRY(tpcl_kv_cache_plan(d, &size));
     c->group = group;
     c->desc = *d;
     c->desc.heads = NULL;

@@ -145,8 +145,10 @@ static tpcl_status next_token(tpcl_model *m, const sequence *q, verdict *v)
 
 static tpcl_status logits_of_last(tpcl_model *m)
 {
-    const int last = tpcl_batch_tokens(m->batch) - 1;
-    return tpcl_lm_head_forward(m->head, m->x, &last, 1, m->logits);
+    int row = 0, n = 0; /* of one sequence */
+    const tpcl_status status = tpcl_batch_last_rows(m->batch, &row, &n);
+    if (status != TPCL_OK) return status;
+    return tpcl_lm_head_forward(m->head, m->x, &row, n, m->logits);
 }
 
 static tpcl_status decode(tpcl_model *m, sequence *q, int room, tpcl_generate_result *out)

@@ -137,6 +137,11 @@ static void takes_the_least_of_all_ranks(void **state)
     assert_refused(tpcl_kv_cache_create(group, &d, &cache), TPCL_ERR_SHAPE,
                    "no room for one block");
     assert_null(cache);
+    const tpcl_head_range none = {{0, 0}, {0, 0}};
+    d.heads = &none;
+    assert_refused(tpcl_kv_cache_create(group, &d, &cache), TPCL_ERR_ARG, "no rank has kv heads");
+    assert_null(cache);
+    d.heads = &all[rank];
     if (size > 1) {
         d.memory_bytes = 1 << 20;
         d.block_size = rank == size - 1 ? 32 : 16;
@@ -308,6 +313,16 @@ static void refuses_what_it_cannot_hold(void **state)
         assert_refused(tpcl_kv_cache_create(group, &bad[i], &cache), TPCL_ERR_ARG, texts[i]);
         assert_null(cache);
     }
+    const tpcl_head_range many = {{0, INT_MAX}, {0, INT_MAX}};
+    tpcl_kv_cache_desc huge = small_desc(INT_MAX / 256, 256, 1);
+    huge.head_dim = 256; /* 2^72 bytes a layer */
+    huge.heads = &many;
+    assert_refused(tpcl_kv_cache_create(group, &huge, &cache), TPCL_ERR_SHAPE, "64 bits");
+    huge = small_desc(3, 256, 1);
+    huge.head_dim = 256;
+    huge.heads = &many; /* 1.5 PiB: countable, and too much for a buffer */
+    assert_refused(tpcl_kv_cache_create(group, &huge, &cache), TPCL_ERR_SHAPE, "bytes");
+    assert_null(cache);
     assert_refused(tpcl_kv_cache_create(NULL, &good, &cache), TPCL_ERR_ARG, "group is NULL");
     assert_refused(tpcl_kv_cache_create(group, NULL, &cache), TPCL_ERR_ARG, "desc is NULL");
     assert_refused(tpcl_kv_cache_create(group, &good, NULL), TPCL_ERR_ARG, "out is NULL");

@@ -12,14 +12,17 @@ struct paged_case {
     const char *name;
     int heads, kv_heads, block_size, blocks;
     bool f32;
+    bool lanes; /* with the kernels for GPUs, whatever the device is */
 };
 static const struct paged_case cases[] = {
-    {"blocks_of_1_f32", 4, 2, 1, 24, true},
-    {"blocks_of_3_f16", 4, 2, 3, 14, false},
-    {"blocks_of_3_f32_fewer_heads_than_ranks", 2, 1, 3, 14, true},
-    {"blocks_of_16_f16", 9, 3, 16, 12, false},
-    {"blocks_of_255_f32", 4, 2, 255, 4, true},
-    {"blocks_of_256_f16", 2, 2, 256, 4, false},
+    {"blocks_of_1_f32", 4, 2, 1, 24, true, false},
+    {"blocks_of_3_f16", 4, 2, 3, 14, false, false},
+    {"blocks_of_3_f32_fewer_heads_than_ranks", 2, 1, 3, 14, true, false},
+    {"blocks_of_16_f16", 9, 3, 16, 12, false, false},
+    {"blocks_of_255_f32", 4, 2, 255, 4, true, false},
+    {"blocks_of_256_f16", 2, 2, 256, 4, false, false},
+    {"lanes_blocks_of_3_f16", 4, 2, 3, 14, false, true},
+    {"lanes_blocks_of_16_f32", 9, 3, 16, 12, true, true},
 };
 
 /* A sequence's K and V as they would lie without blocks: [LAYERS, kv heads, CONTEXT, D] each. */
@@ -35,7 +38,8 @@ struct row {
 struct paged {
     const struct paged_case *c;
     tpcl_head_range mine;
-    int q, kv; /* heads of this rank */
+    tpcl_device_type type; /* what the device is in truth */
+    int q, kv;             /* heads of this rank */
     tpcl_kv_cache *cache;
     tpcl_batch *batch;
     tpcl_attention *layer;
@@ -63,6 +67,8 @@ static void open_paged(struct paged *p, const struct paged_case *c)
     *p = (struct paged){.c = c, .scale = 1.0f, .dice_state = 7};
     assert_ok(tpcl_shard_heads(c->heads, c->kv_heads, 1, size, test_weights(), 0, all));
     p->mine = all[rank];
+    p->type = tpcl_group_device(group)->info.type;
+    if (c->lanes) tpcl_group_device(group)->info.type = TPCL_DEVICE_GPU;
     p->q = (int)tpcl_range_size(p->mine.q);
     p->kv = (int)tpcl_range_size(p->mine.kv);
     for (int l = 0; l < LAYERS; l++) mine[l] = p->mine;
@@ -110,6 +116,7 @@ static void close_paged(struct paged *p)
     }
     free(p->angles);
     free(p->results);
+    tpcl_group_device(group)->info.type = p->type;
 }
 
 /* NaN in all slots that no sequence has. */
@@ -406,32 +413,31 @@ static void mixed_rows_equal_rows_one_at_a_time(void **state)
 static void c14_pages_of_a_freed_sequence_are_not_read(void **state)
 {
     static const int lengths[] = {15, 16, 17, 31, 32, 33, 48};
-    const struct paged_case c = {"c14", 4, 2, 16, 4, true};
     struct paged p;
     (void)state;
-    open_paged(&p, &c);
-    for (size_t i = 0; i < COUNT(lengths); i++) {
+    for (size_t i = 0; i < 2 * COUNT(lengths); i++) {
+        const struct paged_case c = {"c14", 4, 2, 16, 4, true, i % 2};
+        const int length = lengths[i / 2];
+        open_paged(&p, &c);
         p.scale = 1e4f;
         assert_ok(add(&p, 3, 1, 64));
         pass(&p);
         release(&p, 3);
         p.scale = 1.0f;
-        assert_ok(add(&p, 0, 2, lengths[i] - 1));
+        assert_ok(add(&p, 0, 2, length - 1));
         pass(&p);
         assert_ok(add(&p, 0, 3, 1));
-        assert_int_equal(tpcl_kv_cache_blocks_used(p.cache, 0), (lengths[i] + 15) / 16);
+        assert_int_equal(tpcl_kv_cache_blocks_used(p.cache, 0), (length + 15) / 16);
         pass(&p);
-        release(&p, 0);
+        close_paged(&p);
     }
-    close_paged(&p);
 }
 
 /* Case C17: lengths around 512, where one GPU kernel of another project stopped reading. */
-static void c17_keys_beyond_512_are_read(void **state)
+static void long_sequences(bool lanes)
 {
-    const struct paged_case c = {"c17", 2, 1, 256, 4, true};
+    const struct paged_case c = {"c17", 2, 1, 256, 4, true, lanes};
     struct paged p;
-    (void)state;
     open_paged(&p, &c);
     for (int s = 0; s < 2; s++) {
         for (int at = 0; at < 510; at += 255) {
@@ -452,13 +458,20 @@ static void c17_keys_beyond_512_are_read(void **state)
     close_paged(&p);
 }
 
+static void c17_keys_beyond_512_are_read(void **state)
+{
+    (void)state;
+    long_sequences(false);
+    long_sequences(true);
+}
+
 /* Case C11: with equal scores q head h gives the number of its kv head, h / (heads / kv_heads). */
 static void c11_every_q_head_reads_its_kv_head(void **state)
 {
     static const int pairs[][2] = {{4, 4}, {9, 3}, {14, 2}, {28, 4}, {32, 8}, {8, 1}};
     (void)state;
     for (size_t i = 0; i < COUNT(pairs); i++) {
-        const struct paged_case c = {"c11", pairs[i][0], pairs[i][1], 3, 4, false};
+        const struct paged_case c = {"c11", pairs[i][0], pairs[i][1], 3, 4, false, i % 2};
         struct paged p;
         open_paged(&p, &c);
         p.numbered = true;
@@ -478,7 +491,7 @@ static void c11_every_q_head_reads_its_kv_head(void **state)
 
 static void a_full_cache_refuses_and_goes_on(void **state)
 {
-    const struct paged_case c = {"full", 4, 2, 3, 4, true};
+    const struct paged_case c = {"full", 4, 2, 3, 4, true, false};
     struct paged p;
     (void)state;
     open_paged(&p, &c);
@@ -504,7 +517,7 @@ static void a_full_cache_refuses_and_goes_on(void **state)
 /* A caller's prefix cache: blocks of a sequence that is gone, as long as nobody took them. */
 static void freed_blocks_are_assigned_with_what_they_hold(void **state)
 {
-    const struct paged_case c = {"prefix", 4, 2, 3, 9, false};
+    const struct paged_case c = {"prefix", 4, 2, 3, 9, false, false};
     struct paged p;
     int32_t blocks[2];
     (void)state;
