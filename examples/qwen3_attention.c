@@ -33,10 +33,19 @@ static tpcl_status print_shares(int size)
     tpcl_status status = tpcl_shard_split(VOCAB, 1, size, NULL, 0, words);
     if (status == TPCL_OK) status = tpcl_shard_heads(HEADS, KV_HEADS, 1, size, NULL, 0, heads);
     for (int r = 0; status == TPCL_OK && r < size; r++) {
-        const int q = (int)tpcl_range_size(heads[r].q), kv = (int)tpcl_range_size(heads[r].kv);
+        tpcl_head_range mine[LAYERS]; /* all layers alike */
+        tpcl_kv_cache_size cache;
+        for (int l = 0; l < LAYERS; l++) mine[l] = heads[r];
+        const tpcl_kv_cache_desc desc = {
+            .layers = LAYERS, .head_dim = DIM, .blocks = 100, .block_size = 256, .heads = mine};
+        status = tpcl_kv_cache_plan(&desc, &cache);
+        if (status != TPCL_OK) break;
+        const int64_t *d = cache.shape;
         printf("rank %d of %d: %d words, %d q heads, %d kv heads, KV cache "
-               "(2, %d, 100, 256, %d, %d)\n",
-               r, size, (int)tpcl_range_size(words[r]), q, kv, LAYERS, kv, DIM);
+               "(%d, %d, %d, %d, %d, %d), %d bytes a token\n",
+               r, size, (int)tpcl_range_size(words[r]), (int)tpcl_range_size(heads[r].q), (int)d[4],
+               (int)d[0], (int)d[1], (int)d[2], (int)d[3], (int)d[4], (int)d[5],
+               (int)cache.token_bytes);
     }
     return status;
 }

@@ -152,6 +152,31 @@ static void takes_the_least_of_all_ranks(void **state)
     assert_ok(tpcl_comm_agree(tpcl_group_comm(group), TPCL_OK, "the group is as before"));
 }
 
+/* Of 101 blocks' bytes that are left, each of the ranks on the device takes nine tenths of a share.
+ */
+static void takes_nine_tenths_of_what_is_left(void **state)
+{
+    (void)state;
+    enum { BYTES = 16 * 16 * 2 * 4 }; /* of a block */
+    tpcl_device *dev = tpcl_group_device(group);
+    const uint64_t budget = dev->budget_bytes;
+    const int sharers = group->sharers;
+    tpcl_kv_cache_desc d = small_desc(0, 16, 1);
+    tpcl_kv_cache *cache = NULL;
+    assert_true(sharers >= 1);
+    for (int ranks = 1; ranks <= 3; ranks++) {
+        group->sharers = ranks;
+        dev->budget_bytes = tpi_device_used_bytes(dev) + 101 * BYTES;
+        assert_ok(tpcl_kv_cache_create(group, &d, &cache));
+        assert_int_equal(tpcl_kv_cache_blocks(cache), 90 / ranks);
+        tpcl_kv_cache_destroy(&cache);
+    }
+    dev->budget_bytes = tpi_device_used_bytes(dev); /* nothing left */
+    assert_refused(tpcl_kv_cache_create(group, &d, &cache), TPCL_ERR_SHAPE, "no room");
+    dev->budget_bytes = budget;
+    group->sharers = sharers;
+}
+
 static void blocks_are_taken_and_given_back(void **state)
 {
     (void)state;
@@ -331,6 +356,12 @@ static void refuses_what_it_cannot_hold(void **state)
     assert_int_equal(tpcl_kv_cache_length(NULL, 0), 0);
     assert_int_equal(tpcl_kv_cache_block(NULL, 0, 0), -1);
     assert_int_equal(tpcl_kv_cache_bytes(NULL), 0);
+    int64_t shape[6] = {1, 1, 1, 1, 1, 1};
+    tpcl_kv_cache_shape(NULL, shape);
+    for (int i = 0; i < 6; i++) assert_int_equal(shape[i], 0);
+    assert_int_equal(tpcl_kv_cache_blocks(NULL), 0);
+    assert_int_equal(tpcl_kv_cache_token_bytes(NULL), 0);
+    assert_int_equal(tpcl_kv_cache_blocks_used(NULL, 0), 0);
     assert_int_equal(tpcl_kv_cache_free_blocks(NULL), 0);
 }
 
@@ -363,6 +394,11 @@ static void refuses_wrong_sequences_and_blocks(void **state)
     assert_refused(tpcl_kv_cache_assign(c, 0, twice, 1, 4), TPCL_ERR_ARG, "has 5 tokens");
     check_tables(c);
     assert_int_equal(tpcl_kv_cache_free_blocks(c), 2);
+    assert_int_equal(tpcl_kv_cache_length(c, 3), 0);
+    assert_int_equal(tpcl_kv_cache_length(c, -1), 0);
+    assert_int_equal(tpcl_kv_cache_blocks_used(c, 3), 0);
+    assert_int_equal(tpcl_kv_cache_block(c, 0, 2), -1);
+    assert_int_equal(tpcl_kv_cache_block(c, 0, -1), -1);
     tpcl_kv_cache_free(c, 7); /* no such sequence: nothing */
     tpcl_kv_cache_free(NULL, 0);
     tpcl_batch_destroy(&b);
@@ -404,6 +440,13 @@ static void batches_refuse_what_does_not_fit(void **state)
     assert_ok(tpcl_batch_upload(b));
     assert_ok(tpi_batch_check(b, c, "layer"));
     assert_refused(tpi_batch_check(b, other, "layer"), TPCL_ERR_ARG, "another cache");
+    assert_ok(tpcl_kv_cache_truncate(c, 1, 1)); /* takes nothing away */
+    assert_ok(tpi_batch_check(b, c, "layer"));
+    assert_ok(tpcl_kv_cache_truncate(c, 0, 1));
+    assert_refused(tpcl_batch_upload(b), TPCL_ERR_ARG, "sequence 0 was freed or truncated");
+    tpcl_batch_clear(b);
+    assert_ok(tpcl_batch_add(b, 1, ids, 1));
+    assert_ok(tpcl_batch_upload(b));
     tpcl_kv_cache_free(c, 1);
     assert_refused(tpi_batch_check(b, c, "layer"), TPCL_ERR_ARG,
                    "sequence 1 was freed or truncated");
@@ -429,6 +472,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(has_the_six_dimensions_of_qwen3),
         cmocka_unit_test(plans_by_memory),
         cmocka_unit_test(takes_the_least_of_all_ranks),
+        cmocka_unit_test(takes_nine_tenths_of_what_is_left),
         cmocka_unit_test(blocks_are_taken_and_given_back),
         cmocka_unit_test(random_calls_leave_the_tables_right),
         cmocka_unit_test(refuses_what_it_cannot_hold),
