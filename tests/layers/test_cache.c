@@ -409,7 +409,7 @@ static void batches_refuse_what_does_not_fit(void **state)
 {
     (void)state;
     tpcl_kv_cache_desc desc = small_desc(4, 4, 2);
-    static const int32_t ids[8] = {0, 9, 10, -1};
+    static const int32_t ids[9] = {0, 9, 10, -1};
     tpcl_kv_cache *c = NULL, *other = NULL;
     tpcl_batch *b = NULL;
     int rows[8], n = -1;
