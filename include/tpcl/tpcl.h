@@ -16,6 +16,7 @@
 #include <tpcl/sampling.h>
 #include <tpcl/shard.h>
 #include <tpcl/status.h>
+#include <tpcl/team.h>
 #include <tpcl/tensor.h>
 #include <tpcl/version.h>
 #include <tpcl/vocab.h>

@@ -78,9 +78,20 @@ struct tpi_transport {
     void (*leave)(struct tpcl_comm *comm, const struct tpi_words *words);
     /* Collective. Not called on a failed communicator of several ranks. */
     void (*close)(struct tpcl_comm *comm);
-    bool any_thread; /* meet and fetch call no MPI: one thread at a time, whichever it is */
+    bool close_alone; /* close is not collective, and called on failed communicators, too */
+    bool any_thread;  /* meet and fetch call no MPI: one thread at a time, whichever it is */
 };
-extern const struct tpi_transport tpi_transport_window, tpi_transport_peer, tpi_transport_solo;
+extern const struct tpi_transport tpi_transport_window, tpi_transport_peer, tpi_transport_solo,
+    tpi_transport_team;
+
+/* seats.c: a rank's part of memory that others see has room for both of its seats. Where they lie
+ * in it; this rank's own, before anybody looks; and what a transport over such parts is made of. */
+size_t tpi_part_bytes(const struct tpcl_comm *comm);
+void tpi_part_seat(struct tpcl_comm *comm, int rank, void *part);
+void tpi_part_clear(struct tpcl_comm *comm);
+tpcl_status tpi_seats_meet(struct tpcl_comm *comm);
+tpcl_status tpi_seats_fetch(struct tpcl_comm *comm);
+void tpi_seats_leave(struct tpcl_comm *comm, const struct tpi_words *words);
 
 /* How a rank waits. */
 struct tpi_limits {
@@ -120,6 +131,12 @@ struct tpcl_comm {
     tpcl_status failed_code;
     char message[TPI_MESSAGE_MAX];
 };
+
+/* create.c: what a rank can do, and fail at, alone, with its rank, size and neighbours known; how
+ * long it spins; and the end. */
+tpcl_status tpi_comm_prepare(struct tpcl_comm *comm, const tpcl_comm_options *options);
+void tpi_comm_set_spins(struct tpcl_comm *comm, long cores);
+void tpi_comm_release(struct tpcl_comm *comm, bool together);
 
 /* Turns MPI's code into a status, with the call and MPI's text as the message. */
 tpcl_status tpi_mpi(int code, const char *call);

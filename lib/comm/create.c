@@ -83,6 +83,7 @@ static tpcl_status check_options(struct tpcl_comm *comm, const tpcl_comm_options
     tpcl_status status = TPCL_OK;
     const size_t chunk = options && options->chunk_bytes ? options->chunk_bytes : CHUNK_DEFAULT;
     const double timeout_s = options ? options->timeout_s : 0.0;
+    comm->limits.timeout_s = timeout_s > 0.0 && isfinite(timeout_s) ? timeout_s : default_timeout_s;
     TPI_REQUIRE(isfinite(timeout_s) && timeout_s >= 0.0, TPCL_ERR_ARG,
                 "timeout_s %g: must be a finite number of seconds >= 0", timeout_s);
     TPI_REQUIRE(chunk <= CHUNK_MAX, TPCL_ERR_ARG, "chunk_bytes %zu: must not exceed %d", chunk,
@@ -92,8 +93,7 @@ done:
     return status;
 }
 
-/* All that a rank can do, and fail at, alone. */
-static tpcl_status prepare(struct tpcl_comm *comm, const tpcl_comm_options *options)
+tpcl_status tpi_comm_prepare(struct tpcl_comm *comm, const tpcl_comm_options *options)
 {
     tpcl_status status = TPCL_OK;
     const size_t size = (size_t)comm->size;
@@ -129,6 +129,11 @@ done:
     return status;
 }
 
+void tpi_comm_set_spins(struct tpcl_comm *comm, long cores)
+{
+    comm->limits.spins = cores >= comm->local_size ? SPINS : 0;
+}
+
 /* Spinning pays only where every local rank has a core: the cores that any of them may use count,
  * for ranks may be bound to cores of their own. */
 static tpcl_status choose_spins(struct tpcl_comm *comm, struct setup *setup)
@@ -143,7 +148,7 @@ static tpcl_status choose_spins(struct tpcl_comm *comm, struct setup *setup)
     TPI_TRY(finish(comm, setup, "cores"));
     cores = CPU_COUNT(all);
     if (cores == 0) cores = sysconf(_SC_NPROCESSORS_ONLN);
-    comm->limits.spins = cores >= comm->local_size ? SPINS : 0;
+    tpi_comm_set_spins(comm, cores);
 done:
     return status;
 }
@@ -168,9 +173,9 @@ done:
     return status;
 }
 
-static void release(struct tpcl_comm *comm, bool together)
+void tpi_comm_release(struct tpcl_comm *comm, bool together)
 {
-    if (together && comm->transport) comm->transport->close(comm);
+    if (comm->transport && (together || comm->transport->close_alone)) comm->transport->close(comm);
     if (together && comm->local != MPI_COMM_NULL) MPI_Comm_free(&comm->local);
     if (together && comm->mpi != MPI_COMM_NULL) MPI_Comm_free(&comm->mpi);
     free(comm->seats[0]);
@@ -240,7 +245,7 @@ tpcl_status tpcl_comm_create(MPI_Comm mpi, const tpcl_comm_options *options, tpc
         return tpi_fail(TPCL_ERR_NOMEM, "communicator: out of memory");
     }
     TPI_TRY(duplicate(comm, setup, mpi, options));
-    TPI_TRY(agree(comm, setup, prepare(comm, options)));
+    TPI_TRY(agree(comm, setup, tpi_comm_prepare(comm, options)));
     TPI_TRY(agree(comm, setup, compare_options(comm, setup, force_mpi)));
     TPI_TRY(agree(comm, setup, find_neighbours(comm, setup, force_mpi)));
     TPI_TRY(agree(comm, setup, comm->transport->open(comm)));
@@ -249,7 +254,7 @@ tpcl_status tpcl_comm_create(MPI_Comm mpi, const tpcl_comm_options *options, tpc
 done:
     /* Any other failure was agreed, so all ranks clean up; see struct setup for these two. */
     if (status == TPCL_ERR_COMM || status == TPCL_ERR_TIMEOUT) return status;
-    if (comm) release(comm, true);
+    if (comm) tpi_comm_release(comm, true);
     free(setup);
     return status;
 }
@@ -275,7 +280,7 @@ void tpcl_comm_destroy(tpcl_comm **comm)
     end_together(c);
     /* MPI frees collectively: with a rank that has failed or stopped it would block for ever. What
      * others may still read or send to is left to the end of the process. */
-    release(c, c->size == 1 || !c->failed);
+    tpi_comm_release(c, c->size == 1 || !c->failed);
 }
 
 int tpcl_comm_rank(const tpcl_comm *comm)

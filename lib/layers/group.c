@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tpcl/team.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -85,10 +86,12 @@ static void warn_crowded(const tpcl_group *g, const placement *p, const tpcl_dev
                 info->name);
 }
 
-static tpcl_status open_seat(tpcl_group *g, const tpcl_group_options *o, const void *unused)
+/* Ranks of one process share the driver's threads: binding these for one would bind them for all,
+ * and drivers serve every first sub-device by the same threads. */
+static tpcl_status open_seat(tpcl_group *g, const tpcl_group_options *o, const void *in_process)
 {
     tpcl_status status = TPCL_OK;
-    (void)unused;
+    const bool whole = o->no_binding || in_process;
     seat mine;
     tpcl_device_info info;
     placement p;
@@ -105,12 +108,16 @@ static tpcl_status open_seat(tpcl_group *g, const tpcl_group_options *o, const v
     TPI_TRY(tpcl_comm_gather(g->comm, TPCL_OK, &mine, bytes, seats, -1));
     status = place(seats, g->size, g->rank, &info, &p);
     g->sharers = p.sharers;
+    if (whole) {
+        p.units = 0;
+        p.bind = false;
+    }
     /* Before the driver does any work: its threads stay where they first touch memory. */
-    if (status == TPCL_OK && p.bind && !o->no_binding) status = tpi_affinity_bind(&p.cpus);
+    if (status == TPCL_OK && p.bind) status = tpi_affinity_bind(&p.cpus);
     if (status == TPCL_OK) {
         const tpcl_device_options d = {.select = o->device,
                                        .local_rank = mine.local_rank,
-                                       .units = o->no_binding ? 0 : p.units,
+                                       .units = p.units,
                                        .cache_dir = o->cache_dir,
                                        .gemm = o->gemm,
                                        .profile = o->profile,
@@ -197,6 +204,22 @@ done:
 tpcl_status tpcl_group_create(MPI_Comm comm, const tpcl_group_options *options, tpcl_group **out)
 {
     return tpi_group_create_mpi(comm, options, open_seat, NULL, out);
+}
+
+tpcl_status tpcl_group_create_in_team(tpcl_team *team, int rank, const tpcl_group_options *o,
+                                      tpcl_group **out)
+{
+    tpcl_status status = TPCL_OK;
+    static const bool in_process = true;
+    tpcl_comm *comm = NULL;
+    TPI_REQUIRE(out, TPCL_ERR_ARG, "tpcl_group_create_in_team: out is NULL");
+    *out = NULL;
+    const tpcl_comm_options c = {.timeout_s = o ? o->timeout_s : 0,
+                                 .chunk_bytes = o ? o->chunk_bytes : 0};
+    TPI_TRY(tpcl_comm_create_in_team(team, rank, &c, &comm));
+    TPI_TRY(tpi_group_create(comm, o, open_seat, &in_process, out));
+done:
+    return status;
 }
 
 void tpcl_group_destroy(tpcl_group **group)

@@ -30,7 +30,7 @@ ALLOWED = {
                              r"\bwrite\((\d|STD)"),
     ("cache.c.o", "kill"): ("asks with signal 0 whether the process that began an entry still lives",
                             r"\bkill\((?!.*, 0\))"),
-    ("window.c.o", "syscall"): ("waits for a rank of this host, and wakes it: futex",
+    ("seats.c.o", "syscall"): ("waits for a rank of this host, and wakes it: futex",
                                 r"\bsyscall\((?!SYS_futex)"),
 }
 
