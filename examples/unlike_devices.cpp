@@ -1,11 +1,14 @@
-// Two unlike devices share a layer 3 to 1, in C++17: objects that free themselves, and exceptions.
+// Two unlike devices share a layer 3 to 1, a thread each in one program, in C++17: objects that
+// free themselves, and exceptions.
 //
-//     mpiexec -n 2 ./unlike_devices [DEVICE,DEVICE]     as `tpcl devices` names them: gpu,cpu
+//     ./unlike_devices [DEVICE,DEVICE]     as `tpcl devices` names them: gpu,cpu
 //
 // SPDX-License-Identifier: Apache-2.0
+#include <atomic>
 #include <cstdio>
 #include <memory>
 #include <stdexcept>
+#include <thread>
 #include <tpcl/tpcl.h>
 #include <vector>
 
@@ -17,6 +20,7 @@ template <class T, void (*Destroy)(T **)> struct destroyer {
     }
 };
 template <class T, void (*Destroy)(T **)> using owned = std::unique_ptr<T, destroyer<T, Destroy>>;
+using team_ptr = owned<tpcl_team, tpcl_team_destroy>;
 using group_ptr = owned<tpcl_group, tpcl_group_destroy>;
 using linear_ptr = owned<tpcl_linear, tpcl_linear_destroy>;
 using tensor_ptr = owned<tpcl_tensor, tpcl_tensor_destroy>;
@@ -41,22 +45,22 @@ template <class Owner, class Create, class... Args> Owner make(Create create, Ar
     return Owner(object);
 }
 
-static void run(const char *devices)
+static void run(tpcl_team *team, int rank, const char *devices)
 {
     constexpr int in = 8, out = 4, tokens = 1;
     const double shares[2] = {3, 1};
     tpcl_group_options options{};
     options.device = devices;
     options.weights = shares;
-    const auto group = make<group_ptr>(tpcl_group_create, MPI_COMM_WORLD, &options);
+    const auto group = make<group_ptr>(tpcl_group_create_in_team, team, rank, &options);
 
     // y = x W^T with W[o][i] = o + 1: columns of W follow the shares of the devices.
     std::vector<float> w(out * in), x(in, 1.0f), y(out);
     for (int i = 0; i < out * in; i++) w[i] = float(i / in + 1);
     const tpcl_host_tensor weight{"W", TPCL_F32, 2, {out, in}, w.data(), nullptr, nullptr};
     std::vector<tpcl_range> columns(tpcl_group_size(group.get()));
-    check(tpcl_shard_split(in, 1, int(columns.size()), shares, 0, columns.data()));
-    const tpcl_range mine = columns[tpcl_group_rank(group.get())];
+    check(tpcl_group_shard(group.get(), in, 1, 0, columns.data()));
+    const tpcl_range mine = columns[rank];
     tpcl_row_linear_options cut{};
     cut.columns = columns.data();
     const auto layer = make<linear_ptr>(tpcl_row_linear_create, group.get(), &weight,
@@ -68,7 +72,7 @@ static void run(const char *devices)
     check(tpcl_tensor_write(tx.get(), &x[mine.begin], tpcl_range_size(mine)));
     check(tpcl_linear_forward(layer.get(), tx.get(), ty.get(), tokens));
     check(tpcl_tensor_read(ty.get(), y.data(), y.size()));
-    if (tpcl_group_rank(group.get()) != 0) return;
+    if (rank != 0) return;
     for (std::size_t r = 0; r < columns.size(); r++)
         std::printf("rank %zu holds columns %d..%d\n", r, int(columns[r].begin),
                     int(columns[r].end));
@@ -77,22 +81,18 @@ static void run(const char *devices)
 
 int main(int argc, char **argv)
 {
-    int provided = 0, ranks = 0;
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    try {
-        if (ranks != 2) throw std::runtime_error("start me with mpiexec -n 2");
-        run(argc > 1 ? argv[1] : nullptr);
-    } catch (const std::exception &e) {
-        // The rank that failed says why and ends the job; the others wait for that.
-        const auto *f = dynamic_cast<const failure *>(&e);
-        if (!f || f->status != TPCL_ERR_PEER) {
-            std::fprintf(stderr, "unlike_devices: %s\n", e.what());
-            MPI_Abort(MPI_COMM_WORLD, 1);
+    std::atomic<int> failed{0};
+    const auto team = make<team_ptr>(tpcl_team_create, 2);
+    const auto rank = [&](int r) {
+        try {
+            run(team.get(), r, argc > 1 ? argv[1] : nullptr);
+        } catch (const failure &e) { // the others have TPCL_ERR_PEER and need not say it again
+            if (e.status != TPCL_ERR_PEER) std::fprintf(stderr, "unlike_devices: %s\n", e.what());
+            failed = 1;
         }
-        MPI_Finalize();
-        return 1;
-    }
-    MPI_Finalize();
-    return 0;
+    };
+    std::thread other(rank, 1);
+    rank(0);
+    other.join();
+    return failed;
 }
