@@ -89,6 +89,8 @@ struct bench_case {
 };
 
 extern const struct bench_case bench_linear, bench_attention, bench_rmsnorm, bench_embed;
+extern const struct bench_case bench_column, bench_merged, bench_row_layer, bench_qkv,
+    bench_embedding, bench_head, bench_heads;
 extern const struct bench_case bench_allreduce, bench_allreduce_host, bench_broadcast, bench_gather;
 
 struct bench_suite {

@@ -103,26 +103,6 @@ done:
     return status;
 }
 
-/* The root of sum (x w)^2, the largest of the first token's outputs. */
-static tpcl_status find_scale(const struct bench_run *r, struct state *s)
-{
-    tpcl_status status = TPCL_OK;
-    const size_t k = (size_t)r->shape[K], rows = (size_t)s->rows.rows;
-    float *x = malloc(k * sizeof *x), *w = malloc(rows * k * sizeof *w);
-    float *sums = malloc(rows * sizeof *sums);
-    TPI_REQUIRE(x && w && sums, TPCL_ERR_NOMEM, "%zu squares", rows * k);
-    for (size_t i = 0; i < k; i++) x[i] = s->hx[i] * s->hx[i];
-    for (size_t i = 0; i < rows * k; i++) w[i] = s->rows.wide[i] * s->rows.wide[i];
-    tpcl_ref_linear(x, w, NULL, sums, 1, (int)rows, (int)k);
-    for (size_t i = 0; i < rows; i++) s->scale = fmax(s->scale, sqrt((double)sums[i]));
-    TPI_REQUIRE(s->scale > 0.0, TPCL_ERR_NONFINITE, "linear: a reference of zeros");
-done:
-    free(x);
-    free(w);
-    free(sums);
-    return status;
-}
-
 static tpcl_status setup(struct bench_run *r)
 {
     tpcl_status status = TPCL_OK;
@@ -136,7 +116,7 @@ static tpcl_status setup(struct bench_run *r)
     TPI_REQUIRE(s->hx && s->got && s->want, TPCL_ERR_NOMEM, "linear of %zu values", outputs(r));
     bench_fill(s->hx, inputs(r), 3);
     tpcl_ref_linear(s->hx, s->rows.wide, NULL, s->want, (int)tokens, s->rows.rows, s->rows.k);
-    TPI_TRY(find_scale(r, s));
+    TPI_TRY(bench_scale(s->hx, &s->rows, &s->scale));
     TPI_TRY(make_copies(r, s));
     TPI_TRY(bench_tensor(r->env->dev, TPCL_F32, s->hx, inputs(r), &s->x));
     TPI_TRY(bench_tensor(r->env->dev, TPCL_F32, NULL, outputs(r), &s->y));

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "ops/ops.h"
 
 enum { PERIOD = 127 };     /* rows; shares no factor with a panel */
 enum { COPIES_MAX = 256 }; /* of small things; then caches do help */
@@ -136,6 +137,27 @@ void bench_rows_free(struct bench_rows *rows)
     rows->wide = NULL;
 }
 
+/* The root of sum (x w)^2, the largest of the rows: what a sum of so many such terms amounts to. */
+tpcl_status bench_scale(const float *hx, const struct bench_rows *b, double *scale)
+{
+    tpcl_status status = TPCL_OK;
+    const size_t k = (size_t)b->k, rows = (size_t)b->rows;
+    float *x = malloc(k * sizeof *x), *w = malloc(rows * k * sizeof *w);
+    float *sums = malloc(rows * sizeof *sums);
+    TPI_REQUIRE(x && w && sums, TPCL_ERR_NOMEM, "%zu squares", rows * k);
+    for (size_t i = 0; i < k; i++) x[i] = hx[i] * hx[i];
+    for (size_t i = 0; i < rows * k; i++) w[i] = b->wide[i] * b->wide[i];
+    tpcl_ref_linear(x, w, NULL, sums, 1, (int)rows, (int)k);
+    *scale = 0.0;
+    for (size_t i = 0; i < rows; i++) *scale = fmax(*scale, sqrt((double)sums[i]));
+    TPI_REQUIRE(*scale > 0.0, TPCL_ERR_NONFINITE, "linear: a reference of zeros");
+done:
+    free(x);
+    free(w);
+    free(sums);
+    return status;
+}
+
 static tpcl_status read_rows(void *context, uint64_t offset, size_t bytes, void *destination)
 {
     const struct bench_rows *rows = context;
@@ -152,14 +174,19 @@ static tpcl_status read_rows(void *context, uint64_t offset, size_t bytes, void 
     return TPCL_OK;
 }
 
+tpcl_host_tensor bench_rows_host(struct bench_rows *rows)
+{
+    return (tpcl_host_tensor){.name = "weight",
+                              .dtype = rows->dtype,
+                              .ndim = 2,
+                              .shape = {rows->n, rows->k},
+                              .read = read_rows,
+                              .context = rows};
+}
+
 tpcl_status bench_rows_weight(struct bench_rows *rows, tpcl_device *dev, tpi_weight **out)
 {
-    const tpcl_host_tensor host = {.name = "weight",
-                                   .dtype = rows->dtype,
-                                   .ndim = 2,
-                                   .shape = {rows->n, rows->k},
-                                   .read = read_rows,
-                                   .context = rows};
+    const tpcl_host_tensor host = bench_rows_host(rows);
     const tpi_part part = {&host, 0, rows->n, 0, rows->k};
     return tpi_weight_create(dev, &part, 1, out);
 }

@@ -33,6 +33,10 @@ struct bench_rows {
 };
 tpcl_status bench_rows_create(tpcl_dtype dtype, long n, long k, struct bench_rows *out);
 void bench_rows_free(struct bench_rows *rows);
+/* As a layer takes it; read from `rows`, which outlives it. */
+tpcl_host_tensor bench_rows_host(struct bench_rows *rows);
+/* What sums of rows.k products of x [k] and a row amount to: errors are relative to it. */
+tpcl_status bench_scale(const float *x, const struct bench_rows *rows, double *scale);
 tpcl_status bench_rows_weight(struct bench_rows *rows, tpcl_device *dev, tpi_weight **out);
 
 #endif

@@ -2,8 +2,10 @@
 #include "bench.h"
 
 static const struct bench_case *const cases[] = {
-    &bench_linear,    &bench_attention,      &bench_rmsnorm,   &bench_embed,
-    &bench_allreduce, &bench_allreduce_host, &bench_broadcast, &bench_gather,
+    &bench_linear,         &bench_attention, &bench_rmsnorm,   &bench_embed,
+    &bench_column,         &bench_merged,    &bench_row_layer, &bench_qkv,
+    &bench_embedding,      &bench_head,      &bench_heads,     &bench_allreduce,
+    &bench_allreduce_host, &bench_broadcast, &bench_gather,
 };
 
 const struct bench_suite bench_all = {cases, sizeof cases / sizeof cases[0]};
