@@ -58,6 +58,7 @@ struct bench_plan {
     struct bench_list bytes;   /* of a message */
     struct bench_list batch;   /* sequences */
     struct bench_list depth;   /* positions before a prompt or a generation */
+    bool word;                 /* tokens come from a word like pp256: they stand as they are */
 };
 
 struct bench_case {
@@ -91,6 +92,8 @@ struct bench_case {
 extern const struct bench_case bench_linear, bench_attention, bench_rmsnorm, bench_embed;
 extern const struct bench_case bench_column, bench_merged, bench_row_layer, bench_qkv,
     bench_embedding, bench_head, bench_heads;
+extern const struct bench_case bench_pp, bench_tg, bench_load_cold,
+    bench_load_warm; /* where there is a model library */
 extern const struct bench_case bench_allreduce, bench_allreduce_host, bench_broadcast, bench_gather;
 
 struct bench_suite {

@@ -77,26 +77,30 @@ static void store_scale(uint8_t *at, float scale)
 }
 
 /* Any byte is a legal quant; the scales keep the values at about [-1, 1). */
-static void fill_blocks(tpcl_dtype dtype, const float *v, size_t elements, uint8_t *stored)
+static void fill_blocks(tpcl_dtype dtype, const float *v, float amplitude, size_t elements,
+                        uint8_t *stored)
 {
     const size_t step = (size_t)tpcl_dtype_block_bytes(dtype);
     for (size_t i = 0; i < tpi_dtype_bytes(dtype, elements); i++)
         stored[i] = (uint8_t)(int)(127.0f + 128.0f * v[i]);
     for (size_t b = 0; b < elements / 32; b++) {
-        const float scale = (dtype == TPCL_Q8_0 ? 0.005f : 0.08f) * (1.5f + 0.5f * v[b]);
+        const float scale =
+            (dtype == TPCL_Q8_0 ? 0.005f : 0.08f) * (1.5f + 0.5f * v[b]) * amplitude;
         store_scale(stored + b * step, scale);
         if (dtype == TPCL_Q4_1) store_scale(stored + b * step + 2, -7.5f * scale);
     }
 }
 
-static void fill_stored(tpcl_dtype dtype, const float *v, size_t elements, uint8_t *stored)
+static void fill_stored(tpcl_dtype dtype, float *v, float amplitude, size_t elements,
+                        uint8_t *stored)
 {
+    for (size_t i = 0; tpcl_dtype_block(dtype) == 1 && i < elements; i++) v[i] *= amplitude;
     if (dtype == TPCL_F32) {
         memcpy(stored, v, elements * sizeof *v);
         return;
     }
     if (tpcl_dtype_block(dtype) > 1) {
-        fill_blocks(dtype, v, elements, stored);
+        fill_blocks(dtype, v, amplitude, elements, stored);
         return;
     }
     for (size_t i = 0; i < elements; i++) {
@@ -106,6 +110,12 @@ static void fill_stored(tpcl_dtype dtype, const float *v, size_t elements, uint8
 }
 
 tpcl_status bench_rows_create(tpcl_dtype dtype, long n, long k, struct bench_rows *out)
+{
+    return bench_rows_create_small(dtype, n, k, 1.0f, out);
+}
+
+tpcl_status bench_rows_create_small(tpcl_dtype dtype, long n, long k, float amplitude,
+                                    struct bench_rows *out)
 {
     tpcl_status status = TPCL_OK;
     float *v = NULL;
@@ -122,7 +132,7 @@ tpcl_status bench_rows_create(tpcl_dtype dtype, long n, long k, struct bench_row
     out->wide = malloc(elements * sizeof *out->wide);
     TPI_REQUIRE(v && out->stored && out->wide, TPCL_ERR_NOMEM, "%zu weights", elements);
     bench_fill(v, elements + bytes, 7);
-    fill_stored(dtype, v, elements, out->stored);
+    fill_stored(dtype, v, amplitude, elements, out->stored);
     tpi_widen(dtype, out->stored, elements, out->wide);
 done:
     free(v);

@@ -32,6 +32,9 @@ struct bench_rows {
     float *wide;     /* [rows, k] */
 };
 tpcl_status bench_rows_create(tpcl_dtype dtype, long n, long k, struct bench_rows *out);
+/* With values in [-amplitude, amplitude) instead of [-1, 1). */
+tpcl_status bench_rows_create_small(tpcl_dtype dtype, long n, long k, float amplitude,
+                                    struct bench_rows *out);
 void bench_rows_free(struct bench_rows *rows);
 /* As a layer takes it; read from `rows`, which outlives it. */
 tpcl_host_tensor bench_rows_host(struct bench_rows *rows);

@@ -71,9 +71,9 @@ static int take_shape(const struct parser *p, const char *text)
     struct bench_selection *to = &s->selections[s->n_selections - 1];
     snprintf(copy, sizeof copy, "%s", text);
     for (char *word; (word = strsep(&rest, "x"));)
-        if (to->dims == BENCH_DIMS || !parse_long(word, 1, SIZE_LIMIT, &to->shape[to->dims++]))
+        if (to->dims == BENCH_DIMS || !parse_long(word, 0, SIZE_LIMIT, &to->shape[to->dims++]))
             return refuse(p, EX_USAGE,
-                          "'%.60s' is not a shape: up to %d sizes from 1 to %d, as in 1x576x1536",
+                          "'%.60s' is not a shape: up to %d sizes from 0 to %d, as in 1x576x1536",
                           text, BENCH_DIMS, SIZE_LIMIT);
     return 0;
 }

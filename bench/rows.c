@@ -38,6 +38,7 @@ static bool walk_case(const struct bench_settings *s, const struct bench_case *c
     long shapes[BENCH_SHAPES][BENCH_DIMS] = {{0}};
     struct bench_plan plan = s->plan;
     if (selection && selection->tokens.n > 0) plan.tokens = selection->tokens;
+    plan.word = selection && selection->tokens.n > 0;
     if (selection && selection->depth.n > 0) plan.depth = selection->depth;
     if (selection && selection->dims > 0) return walk_dtypes(s, c, selection->shape, each, context);
     const int n = c->shapes(&plan, shapes);
@@ -84,6 +85,18 @@ static bool survey_row(void *context, const struct row *row)
     return true;
 }
 
+/* A size that may not be 0: any but a depth. */
+static bool has_nothing(const struct bench_case *c, const long *shape)
+{
+    const char *name = c->dims;
+    for (int i = 0; i < bench_case_dims(c); i++) {
+        if (shape[i] == 0 && strncmp(name, "depth", 5) != 0) return true;
+        const char *comma = strchr(name, ',');
+        if (comma) name = comma + 1;
+    }
+    return false;
+}
+
 static int check_selection(const struct bench_suite *suite, const struct bench_selection *k,
                            char *message, size_t size)
 {
@@ -107,6 +120,12 @@ static int check_selection(const struct bench_suite *suite, const struct bench_s
     if (k->dims > 0 && k->dims != bench_case_dims(only)) {
         snprintf(message, size, "the shape of %s is %s: %d sizes, not %d", only->name, only->dims,
                  bench_case_dims(only), k->dims);
+        return EX_USAGE;
+    }
+    if (k->dims > 0 && has_nothing(only, k->shape)) {
+        char shape[128];
+        bench_shape_text(only, k->shape, shape, sizeof shape);
+        snprintf(message, size, "%s: %s has a size of 0 in %s", only->name, shape, only->dims);
         return EX_USAGE;
     }
     return 0;

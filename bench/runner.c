@@ -50,10 +50,8 @@ void bench_say(const char *fmt, ...)
     fprintf(stderr, "tpcl-bench: %s\n", line);
 }
 
-/* All ranks learn whether one of them failed, without failing the communicator: the next row may
- * be better. The lowest failing rank says why, unless `what` is NULL. */
-static tpcl_status agree(const struct bench_env *env, tpcl_status local, const char *what,
-                         tpcl_status *agreed)
+tpcl_status bench_agree(const struct bench_env *env, tpcl_status local, const char *what,
+                        tpcl_status *agreed)
 {
     tpcl_status status = TPCL_OK;
     int64_t worst[2] = {local, local == TPCL_OK ? 0 : env->size - env->rank};
@@ -98,7 +96,7 @@ static tpcl_status sample(struct contender *c, struct bench_run *r, double *us, 
     tpcl_status status = TPCL_OK;
     const struct bench_env *env = r->env;
     tpcl_status local = reset(r->c, r);
-    TPI_TRY(agree(env, local, "input", agreed));
+    TPI_TRY(bench_agree(env, local, "input", agreed));
     if (*agreed != TPCL_OK) goto done;
     TPI_TRY(tpcl_comm_agree(env->comm, TPCL_OK, "bench sample")); /* all start together */
     const double cpu = cpu_now_us(), start = bench_now_us();
@@ -107,7 +105,7 @@ static tpcl_status sample(struct contender *c, struct bench_run *r, double *us, 
     c->cpu_us += (cpu_now_us() - cpu) / c->batch;
     TPI_TRY(tpcl_comm_allreduce_max(env->comm, TPCL_OK, &slowest_ns, 1));
     *us = (double)slowest_ns * 1e-3 / c->batch;
-    TPI_TRY(agree(env, local, "timing", agreed));
+    TPI_TRY(bench_agree(env, local, "timing", agreed));
 done:
     return status;
 }
@@ -151,8 +149,8 @@ static tpcl_status time_phases(const struct bench_case *c, struct bench_run *r, 
 {
     tpcl_status status = TPCL_OK, agreed = TPCL_OK;
     double *us = malloc((size_t)reps * BENCH_PHASES * sizeof *us);
-    TPI_TRY(agree(r->env, us ? TPCL_OK : tpi_fail(TPCL_ERR_NOMEM, "%d samples", reps), "phases",
-                  &agreed));
+    TPI_TRY(bench_agree(r->env, us ? TPCL_OK : tpi_fail(TPCL_ERR_NOMEM, "%d samples", reps),
+                        "phases", &agreed));
     for (int s = 0; s < reps && agreed == TPCL_OK; s++) {
         double one[BENCH_PHASES] = {0};
         int64_t ns[BENCH_PHASES];
@@ -161,7 +159,7 @@ static tpcl_status time_phases(const struct bench_case *c, struct bench_run *r, 
         for (int p = 0; p < BENCH_PHASES; p++) ns[p] = (int64_t)(one[p] * 1e3);
         TPI_TRY(tpcl_comm_allreduce_max(r->env->comm, TPCL_OK, ns, BENCH_PHASES));
         for (int p = 0; p < BENCH_PHASES; p++) us[p * reps + s] = (double)ns[p] * 1e-3;
-        TPI_TRY(agree(r->env, local, "phases", &agreed));
+        TPI_TRY(bench_agree(r->env, local, "phases", &agreed));
     }
     for (int p = 0; p < BENCH_PHASES && agreed == TPCL_OK; p++) {
         qsort(us + p * reps, (size_t)reps, sizeof *us, by_value);
@@ -223,7 +221,7 @@ static tpcl_status judge(const struct bench_case *c, struct bench_run *r, tpcl_s
     if (local == TPCL_OK) local = TPI_CL(clFinish(r->env->dev->queue));
     if (local == TPCL_OK) local = c->check(r, &error);
     TPI_TRY(worst_error(r->env, &error));
-    TPI_TRY(agree(r->env, local, c->name, &out->status));
+    TPI_TRY(bench_agree(r->env, local, c->name, &out->status));
     if (c->bus) MPI_Allreduce(&r->wrong, &out->wrong, 1, MPI_LONG, MPI_SUM, r->env->mpi);
     out->max_err = out->status == TPCL_OK ? error : NAN;
     out->verdict = bench_judge(out->status, error, c->max_err);
@@ -235,7 +233,7 @@ static tpcl_status run_and_judge(const struct bench_case *c, struct bench_run *r
                                  struct bench_result *out)
 {
     tpcl_status status = TPCL_OK;
-    TPI_TRY(agree(r->env, reset(c, r), c->name, &out->status));
+    TPI_TRY(bench_agree(r->env, reset(c, r), c->name, &out->status));
     out->verdict = BENCH_ERROR;
     if (out->status != TPCL_OK) goto done;
     TPI_TRY(judge(c, r, c->run(r), out));
@@ -250,7 +248,7 @@ static tpcl_status measure(const struct bench_case *c, struct bench_run *r, int 
     tpcl_status status = TPCL_OK, agreed = TPCL_OK;
     struct bench_peer peer = {0};
     const tpcl_status local = c->peer ? c->peer(r, &peer) : TPCL_ERR_UNSUPPORTED;
-    TPI_TRY(agree(r->env, local, local == TPCL_ERR_UNSUPPORTED ? NULL : "no peer", &agreed));
+    TPI_TRY(bench_agree(r->env, local, local == TPCL_ERR_UNSUPPORTED ? NULL : "no peer", &agreed));
     const int n = agreed == TPCL_OK ? 2 : 1;
     struct contender both[2] = {{.run = c->run, .dev = r->env->dev, .us = us},
                                 {.run = peer.run, .dev = peer.dev, .us = us + reps}};
@@ -276,7 +274,7 @@ tpcl_status bench_row(const struct bench_case *c, struct bench_run *r, int reps,
     *out = (struct bench_result){.max_err = NAN};
     r->c = c;
     TPI_REQUIRE(us, TPCL_ERR_NOMEM, "%d samples", reps);
-    TPI_TRY(agree(r->env, c->setup(r), c->name, &out->status));
+    TPI_TRY(bench_agree(r->env, c->setup(r), c->name, &out->status));
     if (out->status != TPCL_OK) {
         out->verdict = BENCH_ERROR;
         goto done;

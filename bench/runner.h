@@ -39,6 +39,11 @@ struct bench_result {
 TPCL_NODISCARD tpcl_status bench_row(const struct bench_case *c, struct bench_run *r, int reps,
                                      struct bench_result *out);
 
+/* All ranks learn whether one of them failed, without failing the group: the next row may be
+ * better. The lowest failing rank says why, unless `what` is NULL. Collective. */
+TPCL_NODISCARD tpcl_status bench_agree(const struct bench_env *env, tpcl_status local,
+                                       const char *what, tpcl_status *agreed);
+
 /* A line on stderr, "tpcl-bench: ...", for people. */
 void bench_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rows.py RANKS csv|jsonl FILE LIST CASE...: every row has passed, is complete and is of a CASE;
+"""rows.py RANKS csv|jsonl FILE SHAPE LIST CASE...: every row has passed, is complete and is of a CASE;
 each CASE has one; where LIST is a file, the rows are those that it lists."""
 import csv
 import json
 import math
 import sys
 
-ranks, form, path, listed, cases = int(sys.argv[1]), *sys.argv[2:5], sys.argv[5:]
+ranks, form, path, shape, listed, cases = int(sys.argv[1]), *sys.argv[2:6], sys.argv[6:]
 names = ("case shape dtype ranks verdict max_err wrong reps min_us median_us p90_us mean_us sd_us gbps "
          "busbw gflops tps tps_sd stage_out_us exchange_us stage_in_us peer peer_us ratio repro device "
          "driver git").split()
@@ -37,7 +37,7 @@ def rows():
 
 
 peers = {"ops/linear": {"1": "read:GB/s", "32": "clblast:time"}, "ops/attention": {"1": "read:GB/s"},
-         "collectives/allreduce": None, "collectives/allreduce_host": None}
+         "model/tg": {}, "collectives/allreduce": None, "collectives/allreduce_host": None}
 other = {"collectives/broadcast": "MPI_Bcast:time", "collectives/gather": "MPI_Gather:time"}
 phases = "stage_out_us exchange_us stage_in_us".split()
 seen = []
@@ -49,10 +49,20 @@ for row in rows():
     assert 0 < float(row["min_us"]) <= float(row["median_us"]) <= float(row["p90_us"]), row
     assert int(row["reps"]) == 2, row
     repro = f"tpcl-bench {row['case']} {row['shape']} --dtype {row['dtype']} --reps 2"
+    if row["case"].startswith(("model/", "load/")):
+        repro += f" --shape {shape}"
+    if row["case"].startswith("model/"):
+        assert float(row["tps"]) > 0 and float(row["tps_sd"]) >= 0, row
+        runs = math.prod(map(int, row["shape"].split("x")[::2])) / float(row["median_us"]) * 1e6
+        assert 0.2 * runs < float(row["tps"]) < 5 * runs, row
+    else:
+        assert not row["tps"], row
     assert row["repro"] == (f"mpiexec -n {ranks} " if ranks > 1 else "") + repro, row
     wanted = peers.get(row["case"], {})
     wanted = "MPI_Allreduce:time" if wanted is None else wanted.get(row["shape"].split("x")[0])
     wanted = other.get(row["case"], wanted)
+    if row["case"] == "model/tg" and row["shape"].endswith("x1"):
+        wanted = "read:GB/s"
     if row["case"].startswith("collectives/"):
         assert float(row["wrong"]) == 0, row
         n = ranks

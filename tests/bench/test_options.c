@@ -69,6 +69,8 @@ static void refuses(void **state)
         {"ops/linear 1x2", EX_USAGE, "tokens,n,k"},
         {"ops/linear 1x2x3x", EX_USAGE, "1x2x3x"},
         {"ops/linear 1x0x3", EX_USAGE, "1x0x3"},
+        {"model/tg 7x2x0", EX_USAGE, "7x2x0"},
+        {"model --tokens 1-64 --depth 1-64", EX_USAGE, "more than 512"},
         {"ops/linear 1x2x3x4x5x6", EX_USAGE, "1x2x3x4x5x6"},
         {"ops/linear 9999999999x2x3", EX_USAGE, "9999999999"},
         {"ops 17x576", EX_USAGE, "one case"},
@@ -172,6 +174,22 @@ static void lists_rows(void **state)
     expect_rows("ops/attention --dtype f16 --tokens 1 --context 1k-4k*4",
                 "ops/attention tokens,context,heads,kv_heads,head_dim 1x1024x9x3x64 f16\n"
                 "ops/attention tokens,context,heads,kv_heads,head_dim 1x4096x9x3x64 f16\n");
+    expect_rows("pp256,512@d0,9 tg64-128*2 @d3 --dtype f16 --batch 1,4",
+                "model/pp tokens,depth,batch 256x0x1 f16\n"
+                "model/pp tokens,depth,batch 256x0x4 f16\n"
+                "model/pp tokens,depth,batch 256x9x1 f16\n"
+                "model/pp tokens,depth,batch 256x9x4 f16\n"
+                "model/pp tokens,depth,batch 512x0x1 f16\n"
+                "model/pp tokens,depth,batch 512x0x4 f16\n"
+                "model/pp tokens,depth,batch 512x9x1 f16\n"
+                "model/pp tokens,depth,batch 512x9x4 f16\n"
+                "model/tg tokens,depth,batch 64x3x1 f16\n"
+                "model/tg tokens,depth,batch 64x3x4 f16\n"
+                "model/tg tokens,depth,batch 128x3x1 f16\n"
+                "model/tg tokens,depth,batch 128x3x4 f16\n");
+    expect_rows("model --dtype f32 --depth 4096", "model/pp tokens,depth,batch 256x4096x1 f32\n"
+                                                  "model/tg tokens,depth,batch 128x4096x1 f32\n");
+    expect_rows("model/tg 7x0x2 --dtype f32", "model/tg tokens,depth,batch 7x0x2 f32\n");
     /* the same size twice is one row; a shape given stands whatever the model */
     expect_rows("ops/rmsnorm --tokens 4,4", "ops/rmsnorm tokens,hidden 4x576 f32\n");
     expect_rows("ops/rm 17x63", "ops/rmsnorm tokens,hidden 17x63 f32\n");
