@@ -89,7 +89,8 @@ struct bench_case {
     double max_err; /* a row with a larger error is FAILED and has no timing */
 };
 
-extern const struct bench_case bench_linear, bench_attention, bench_rmsnorm, bench_embed;
+extern const struct bench_case bench_linear, bench_attention, bench_rmsnorm, bench_embed,
+    bench_rope, bench_swiglu, bench_sample;
 extern const struct bench_case bench_column, bench_merged, bench_row_layer, bench_qkv,
     bench_embedding, bench_head, bench_heads;
 extern const struct bench_case bench_pp, bench_tg, bench_load_cold,

@@ -39,10 +39,10 @@ const char bench_examples[] =
 
 const struct bench_code bench_codes[] = {
     {0, "every row passed"},
-    {1, "a result was wrong"},
+    {1, "a result was wrong, or slower than --baseline has it"},
     {64, "usage"},
-    {65, "a damaged shape file"},
-    {66, "a shape file that cannot be opened"},
+    {65, "a damaged file of shapes or results, or a shape that a case cannot have"},
+    {66, "a file that cannot be opened"},
     {69, "no usable OpenCL device"},
     {70, "an OpenCL call failed"},
     {71, "out of memory"},

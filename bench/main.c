@@ -83,11 +83,28 @@ static int begin(struct bench_settings *s, struct bench_env *env, int argc, char
     return code;
 }
 
+/* On rank 0 only, which all ranks hear of. */
+static int read_baseline(const struct bench_settings *s, const struct bench_env *env,
+                         struct bench_records *baseline)
+{
+    char message[600] = "";
+    int code = 0;
+    if (env->rank == 0 && s->baseline)
+        code = bench_records_read(s->baseline, baseline, message, sizeof message);
+    if (code) bench_say("%s", message);
+    MPI_Bcast(&code, 1, MPI_INT, 0, env->mpi);
+    return code;
+}
+
 static int run_rows(const struct bench_settings *s, struct bench_env *env)
 {
     bool lost = false;
-    int code = open_env(env, s->device);
-    if (!code) code = bench_rows_run(&bench_all, s, env, stdout, &lost);
+    struct bench_records baseline = {0};
+    int code = read_baseline(s, env, &baseline);
+    if (!code) code = open_env(env, s->device);
+    if (!code)
+        code = bench_rows_run(&bench_all, s, s->baseline ? &baseline : NULL, env, stdout, &lost);
+    bench_records_free(&baseline);
     /* MPI_Finalize would wait for a rank that does not come */
     if (lost || code == EX_TEMPFAIL) MPI_Abort(MPI_COMM_WORLD, code);
     close_env(env);

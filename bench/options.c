@@ -32,6 +32,10 @@ const struct bench_option_row bench_option_table[] = {
     {"reps", "N", 'n', false, "samples of each row", "20"},
     {"device", "SEL", 'v', false, "OpenCL device, as in tpcl run --help", NULL},
     {"format", "table|csv|jsonl|gbench|osu", 'f', false, "how the rows are printed", "table"},
+    {"baseline", "FILE", 'p', false,
+     "compare with an earlier run's csv or jsonl; a row slower by more than both runs' noise (two\n"
+     "                      standard deviations, 5 % at least) makes the exit code 1",
+     NULL},
     {"help", NULL, 'h', true, "show this help", NULL},
     {"version", NULL, 'V', true, "show the version", NULL},
 };
@@ -208,6 +212,9 @@ static int take_option(const struct parser *p, int letter, char **argv)
         return 0;
     case 'f':
         return take_format(p, optarg);
+    case 'p':
+        p->s->baseline = optarg;
+        return 0;
     case 'l':
         p->s->list = true;
         return 0;

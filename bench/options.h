@@ -25,6 +25,7 @@ struct bench_settings {
     int reps;
     const char *device; /* as tpcl_device_options.select, or NULL */
     enum bench_format format;
+    const char *baseline; /* a file of an earlier run, or NULL */
     bool list, help, version;
 };
 

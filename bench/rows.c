@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rows.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -202,9 +203,36 @@ struct job {
     struct bench_env *env;
     struct bench_output output;
     double *samples; /* [reps] */
+    const struct bench_records *baseline;
+    int compared, slower;
     int code;
     bool lost;
 };
+
+/* A row beside the one of an earlier run, as talk. */
+static void compare(struct job *job, const struct bench_run *r, const struct bench_result *result)
+{
+    char shape[128], dtype[8];
+    bench_shape_text(r->c, r->shape, shape, sizeof shape);
+    bench_dtype_text(r->dtype, dtype);
+    const struct bench_record *then =
+        bench_records_find(job->baseline, r->c->name, shape, dtype, job->env->size);
+    if (!then || !(then->median > 0.0) || result->verdict != BENCH_PASS) return;
+    const struct bench_change change = bench_compare(&result->us, then);
+    job->compared++;
+    if (fabs(change.slower) <= change.noise) return;
+    bench_say("%s: %s %s %s: %.3f us, was %.3f: %+.1f %%, noise %.1f %%",
+              change.slower > 0.0 ? "SLOWER" : "faster", r->c->name, shape, dtype,
+              result->us.median, then->median, 100.0 * change.slower, 100.0 * change.noise);
+    if (change.slower > 0.0) job->slower++;
+}
+
+static int conclude(const struct job *job)
+{
+    bench_say("baseline: %d rows compared, %d slower", job->compared, job->slower);
+    if (job->compared == 0) bench_say("baseline: none of the rows is in it");
+    return job->slower > 0 ? 1 : job->compared == 0 ? EX_DATAERR : 0;
+}
 
 static bool run_row(void *context, const struct row *row)
 {
@@ -223,14 +251,18 @@ static bool run_row(void *context, const struct row *row)
     if (result.verdict == BENCH_FAILED) job->code = 1;
     if (result.verdict == BENCH_ERROR && job->code == 0) job->code = bench_exit_code(result.status);
     if (job->env->rank == 0) bench_output_row(&job->output, &r, job->s->reps, &result);
+    if (job->env->rank == 0 && job->baseline) compare(job, &r, &result);
     return true;
 }
 
 int bench_rows_run(const struct bench_suite *suite, const struct bench_settings *s,
-                   struct bench_env *env, FILE *to, bool *lost)
+                   const struct bench_records *baseline, struct bench_env *env, FILE *to,
+                   bool *lost)
 {
     struct survey found = {.s = s};
-    struct job job = {.s = s, .env = env, .output = {to, s->format, env, s->device}};
+    struct job job = {.s = s, .env = env, .baseline = baseline};
+    job.output =
+        (struct bench_output){.to = to, .format = s->format, .env = env, .device = s->device};
     *lost = false;
     job.samples = malloc((size_t)s->reps * sizeof *job.samples);
     if (!job.samples) return bench_exit_code(TPCL_ERR_NOMEM);
@@ -239,6 +271,7 @@ int bench_rows_run(const struct bench_suite *suite, const struct bench_settings 
     if (env->rank == 0) bench_output_begin(&job.output);
     walk(suite, s, run_row, &job);
     if (env->rank == 0) bench_output_end(&job.output);
+    if (env->rank == 0 && baseline && !job.code) job.code = conclude(&job);
     free(job.samples);
     *lost = job.lost;
     return job.code;

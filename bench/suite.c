@@ -7,6 +7,9 @@ static const struct bench_case *const cases[] = {
     &bench_attention,
     &bench_rmsnorm,
     &bench_embed,
+    &bench_rope,
+    &bench_swiglu,
+    &bench_sample,
     /* layers, on all ranks together */
     &bench_column,
     &bench_merged,

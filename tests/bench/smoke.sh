@@ -60,6 +60,27 @@ expect 64 ops/linear 1x2
 expect 64 ops/linear --format osu
 expect 66 --shape "$work/none.txt"
 expect 69 ops/rmsnorm --device no-such-device
+expect 66 ops/rmsnorm --baseline "$work/none.csv"
+expect 65 ops/rmsnorm --baseline "$work/gbench"
+# a run is as fast as itself, and not when it claims to have taken a thousandth
+python3 - "$work/out.jsonl" "$work/slow.jsonl" "$work/quick.jsonl" <<'EOF'
+import json
+import sys
+
+for path, factor in (sys.argv[2], 1e3), (sys.argv[3], 1e-3):
+    with open(path, "w", encoding="utf-8") as out:
+        for line in open(sys.argv[1], encoding="utf-8"):
+            row = json.loads(line)
+            for name in "min_us", "median_us", "p90_us", "mean_us", "sd_us":
+                row[name] = row[name] * factor
+            row["sd_us"] = 0
+            print(json.dumps(row, separators=(",", ":")), file=out)
+EOF
+"$TPCL_BENCH" ops/rmsnorm --shape "$tiny" --reps 2 --baseline "$work/slow.jsonl" >"$work/o" 2>"$work/err"
+grep -q '2 rows compared, 0 slower' "$work/err"
+code=0
+"$TPCL_BENCH" ops/rmsnorm --shape "$tiny" --reps 2 --baseline "$work/quick.jsonl" >"$work/o" 2>"$work/err" || code=$?
+[ "$code" -eq 1 ] && grep -q 'SLOWER: ops/rmsnorm' "$work/err"
 expect 65 ops/linear 1x16x33 --dtype q4_0 --reps 1
 grep -q ERROR "$work/out"
 [ "$(find "$work" -name '*.gguf' | wc -l)" -eq 0 ]

@@ -16,8 +16,9 @@ static struct {
     tpcl_status setup_status, run_status;
     double first_error, last_error; /* as check finds it, before and after the timing */
     int bad_rank;                   /* -1 = all */
-    int first_ms, run_ms, queue_ms, peer_ms;
-    int runs, checks, teardowns;
+    int first_ms, run_ms, queue_ms, peer_ms, reset_ms;
+    double tokens; /* of a run */
+    int runs, checks, teardowns, resets;
 } fake;
 
 static void sleep_ms(int ms)
@@ -69,6 +70,20 @@ static tpcl_status setup(struct bench_run *r)
     return TPCL_OK;
 }
 
+static tpcl_status reset_input(struct bench_run *r)
+{
+    (void)r;
+    fake.resets++;
+    sleep_ms(fake.reset_ms);
+    return TPCL_OK;
+}
+
+static double tokens(const struct bench_run *r)
+{
+    (void)r;
+    return fake.tokens;
+}
+
 static tpcl_status run(struct bench_run *r)
 {
     (void)r;
@@ -118,29 +133,37 @@ static const struct bench_case fake_case = {
     .dtypes = BENCH_DTYPE(TPCL_F32),
     .shapes = shapes,
     .setup = setup,
+    .reset = reset_input,
     .run = run,
     .check = check,
     .peer = peer,
     .teardown = teardown,
     .bytes = thousand,
     .flops = thousand,
+    .tokens = tokens,
     .max_err = 1e-3,
 };
 static const struct bench_case *const fake_cases[] = {&fake_case};
 static const struct bench_suite suite = {fake_cases, 1};
 
 /* Runs the case as the program would; what it prints, on rank 0, is in `text`. */
-static int run_suite(enum bench_format format, char *text, size_t size)
+static int run_beside(const struct bench_records *baseline, enum bench_format format, char *text,
+                      size_t size)
 {
     const struct bench_settings s = {.dtypes = BENCH_WEIGHTS, .reps = 2, .format = format};
     bool lost = false;
     memset(text, 0, size);
     FILE *to = fmemopen(text, size - 1, "w");
-    const int code = bench_rows_run(&suite, &s, &env, to, &lost);
+    const int code = bench_rows_run(&suite, &s, baseline, &env, to, &lost);
     fclose(to);
     assert_false(lost);
     assert_int_equal(fake.teardowns, 1);
     return code;
+}
+
+static int run_suite(enum bench_format format, char *text, size_t size)
+{
+    return run_beside(NULL, format, text, size);
 }
 
 static struct bench_result run_one(int reps)
@@ -261,6 +284,55 @@ static void first_run_is_not_counted(void **state)
     assert_true(result.us.median >= 3000.0 && result.us.median < 300e3);
 }
 
+/* Putting the input in place is not the work, however long it takes; tokens are those of a run. */
+static void input_is_not_counted(void **state)
+{
+    (void)state;
+    fake.reset_ms = 100;
+    fake.run_ms = 10;
+    fake.tokens = 1.0;
+    struct bench_result result = run_one(2);
+    assert_int_equal(result.verdict, BENCH_PASS);
+    assert_true(fake.resets >= 4); /* two checked runs, two samples */
+    if (!(result.us.median >= 10e3 && result.us.median < 60e3))
+        fail_msg("10 ms took %g us", result.us.median);
+    assert_true(result.tps.mean <= 100.0 && result.tps.mean > 15.0); /* 10 ms a token */
+    reset(NULL);
+    fake.run_ms = 64; /* a prompt of 64: the same time, other tokens */
+    fake.tokens = 64.0;
+    result = run_one(2);
+    assert_true(result.tps.mean <= 1000.0 && result.tps.mean > 200.0);
+}
+
+static void baselines(void **state)
+{
+    (void)state;
+    char text[2000];
+    struct bench_record row = {.name = "test/fake", .shape = "5", .dtype = "f32"};
+    const struct bench_records one = {&row, 1, 1};
+    row.ranks = env.size;
+    fake.run_ms = 10;
+    static const struct {
+        double median, sd;
+        int code;
+    } cases[] = {
+        {1e3, 1.0, 1},  /* ten times as slow */
+        {1e3, 1e5, 0},  /* but nobody could tell */
+        {1e6, 1.0, 0},  /* faster is no failure */
+        {NAN, 1.0, 65}, /* it was not timed: nothing is compared */
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        fake.teardowns = 0;
+        row.median = cases[i].median;
+        row.sd = cases[i].sd;
+        const int code = run_beside(&one, BENCH_CSV, text, sizeof text);
+        assert_int_equal(code, env.rank == 0 ? cases[i].code : 0);
+    }
+    fake.teardowns = 0;
+    row.ranks = 77; /* another number of ranks is another row */
+    assert_int_equal(run_beside(&one, BENCH_CSV, text, sizeof text), env.rank == 0 ? 65 : 0);
+}
+
 static void ratio_above_one_is_better(void **state)
 {
     (void)state;
@@ -300,6 +372,8 @@ static int run_all(void)
         cmocka_unit_test_setup(errors_are_rows, reset),
         cmocka_unit_test_setup(clock_waits_for_the_queue, reset),
         cmocka_unit_test_setup(first_run_is_not_counted, reset),
+        cmocka_unit_test_setup(input_is_not_counted, reset),
+        cmocka_unit_test_setup(baselines, reset),
         cmocka_unit_test_setup(ratio_above_one_is_better, reset),
         cmocka_unit_test_setup(repro_can_be_pasted, reset),
     };
