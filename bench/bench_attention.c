@@ -213,7 +213,8 @@ static void make_reference(const struct bench_run *r, struct state *s)
         for (long h = 0; h < r->shape[HEADS]; h++) {
             const size_t kv = (size_t)(h / per_kv) * context * dim;
             tpcl_ref_attention(s->hqkv + (size_t)t * stride + (size_t)h * dim, s->k + kv, s->v + kv,
-                               s->want + (size_t)i * row + (size_t)h * dim, keys, (int)dim);
+                               s->want + (size_t)i * row + (size_t)h * dim, keys, (int)dim,
+                               (int)dim, 0.0f);
         }
     }
 }
@@ -252,6 +253,7 @@ static tpcl_status setup(struct bench_run *r)
     s->heads = (tpi_heads){.heads = (int)r->shape[HEADS],
                            .kv_heads = (int)r->shape[KV_HEADS],
                            .head_dim = (int)r->shape[HEAD_DIM],
+                           .v_head_dim = (int)r->shape[HEAD_DIM],
                            .block_size = context < BLOCK ? context : BLOCK,
                            .kv_f32 = r->dtype == TPCL_F32};
     s->blocks = (context + s->heads.block_size - 1) / s->heads.block_size;

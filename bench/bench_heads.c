@@ -232,7 +232,7 @@ static double head_error(const struct bench_run *r, const struct state *s, size_
         memcpy(s->v + p * dim, row + s->kv + kv, dim * sizeof *s->v);
     }
     tpcl_ref_attention(s->turned + (keys - 1) * s->stride + local, s->k, s->v, s->want, (int)keys,
-                       (int)dim);
+                       (int)dim, (int)dim, 0.0f);
     return bench_max_error(s->got + token * s->q + local, s->want, dim);
 }
 

@@ -406,7 +406,7 @@ static void reference_heads(const struct reference *f, int layer)
         for (long h = 0; h < m->heads; h++) {
             const long kv = h / per_kv * f->n * dim;
             tpcl_ref_attention(f->q + t * q_row + h * dim, f->k + kv, f->v + kv,
-                               f->attention + t * q_row + h * dim, t + 1, (int)dim);
+                               f->attention + t * q_row + h * dim, t + 1, (int)dim, (int)dim, 0.0f);
         }
 }
 

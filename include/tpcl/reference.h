@@ -73,9 +73,36 @@ void tpcl_ref_rmsnorm(float *h, const float *add, const float *w, float *y, int 
  */
 void tpcl_ref_rope(float *x, const float *norm, const float *angles, int head_dim, bool interleaved,
                    float eps);
-/** One q row [head_dim] against `keys` contiguous K and V rows [keys, head_dim]. */
+/** out [v_head_dim]: one q row [head_dim] attends to all K rows [keys, head_dim] and V rows [keys,
+ * v_head_dim]. keys >= 1.
+ *
+ * @param scale  in  of the scores before the softmax; 0 = 1 / sqrt(head_dim)
+ */
 void tpcl_ref_attention(const float *q, const float *k, const float *v, float *out, int keys,
-                        int head_dim);
+                        int head_dim, int v_head_dim, float scale);
+
+/** Causal attention of tokens of several sequences over K and V in blocks. */
+typedef struct tpcl_ref_paged {
+    const float *q;       /**< token t's head h: [head_dim] at t * q_stride + h * head_dim */
+    const float *k;       /**< [blocks, kv_heads, block_size, head_dim] */
+    const float *v;       /**< [blocks, kv_heads, block_size, v_head_dim] */
+    const int32_t *pos;   /**< [tokens] position in the token's sequence */
+    const int32_t *seq;   /**< [tokens] number of the token's sequence */
+    const int32_t *table; /**< [sequences, table_width] a sequence's blocks in order */
+    const int *kv_of;     /**< [heads] kv head of each q head; NULL = h / (heads / kv_heads) */
+    int tokens;           /**< rows of q and of the result */
+    int heads;            /**< q heads; a multiple of kv_heads where kv_of is NULL */
+    int kv_heads;         /**< heads of k and v */
+    int head_dim;         /**< of q and k */
+    int v_head_dim;       /**< of v and the result */
+    int q_stride;         /**< elements from one token's q to the next one's */
+    int block_size;       /**< tokens of a block */
+    int table_width;      /**< blocks from one sequence's table to the next one's */
+    int window;           /**< a token sees the last `window` keys, its own included; 0 = all */
+    float scale;          /**< of the scores; 0 = 1 / sqrt(head_dim) */
+} tpcl_ref_paged;
+/** out [tokens, heads * v_head_dim]. Only rows of K and V that a token sees are read. */
+void tpcl_ref_paged_attention(const tpcl_ref_paged *args, float *out);
 
 /** y [tokens, inter] = silu(x[:, :inter]) * x[:, inter:]. */
 void tpcl_ref_swiglu(const float *x, float *y, int tokens, int inter);

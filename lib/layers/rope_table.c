@@ -4,6 +4,7 @@
 #include <tpcl/attention.h>
 
 #include "base/error.h"
+#include "ops/ops.h"
 
 static const double PI = 3.14159265358979323846;
 
@@ -24,16 +25,51 @@ static double scaled_frequency(const tpcl_rope_desc *d, int pair)
     return (1.0 - blend) * f / d->factor + blend * f;
 }
 
+static tpcl_status check_scaling(const tpcl_rope_desc *d)
+{
+    tpcl_status status = TPCL_OK;
+    for (int j = 0; d->factors && j < d->head_dim / 2; j++)
+        TPI_REQUIRE(isfinite(d->factors[j]) && d->factors[j] > 0.0f, TPCL_ERR_ARG,
+                    "rope table: factors[%d] is %g, need more than 0", j, (double)d->factors[j]);
+    if (d->factor == 0.0) goto done;
+    TPI_REQUIRE(isfinite(d->factor) && d->factor >= 1.0, TPCL_ERR_ARG,
+                "rope table: factor %g, need 0 for none or 1 and more", d->factor);
+    if (d->linear) goto done;
+    TPI_REQUIRE(d->low_freq_factor > 0.0 && isfinite(d->high_freq_factor) &&
+                    d->low_freq_factor < d->high_freq_factor,
+                TPCL_ERR_ARG,
+                "rope table: low_freq_factor %g, high_freq_factor %g, need 0 < low < high",
+                d->low_freq_factor, d->high_freq_factor);
+    TPI_REQUIRE(d->original_context >= 1, TPCL_ERR_ARG,
+                "rope table: original_context %d, need 1 or more", d->original_context);
+done:
+    return status;
+}
+
+static tpcl_status check_desc(const tpcl_rope_desc *d)
+{
+    tpcl_status status = TPCL_OK;
+    TPI_REQUIRE(tpi_head_dim_ok(d->head_dim), TPCL_ERR_ARG,
+                "rope table: head_dim %d, need an even number from 2 to 256", d->head_dim);
+    TPI_REQUIRE(d->context >= 1, TPCL_ERR_ARG, "rope table: context %d, need 1 or more",
+                d->context);
+    TPI_REQUIRE(isfinite(d->theta) && d->theta > 0.0, TPCL_ERR_ARG,
+                "rope table: theta %g, need more than 0", d->theta);
+    TPI_TRY(check_scaling(d));
+done:
+    return status;
+}
+
 tpcl_status tpcl_rope_table_create(tpcl_device *device, const tpcl_rope_desc *d, tpcl_tensor **out)
 {
     tpcl_status status = TPCL_OK;
     float *table = NULL;
 
-    TPI_REQUIRE(device && d && out, TPCL_ERR_ARG, "rope table: a pointer is NULL");
+    TPI_REQUIRE(out, TPCL_ERR_ARG, "rope table: out is NULL");
     *out = NULL;
-    TPI_REQUIRE(d->head_dim >= 2 && d->head_dim % 2 == 0 && d->context >= 1 && d->theta > 0.0,
-                TPCL_ERR_ARG, "rope table: head_dim %d, context %d, theta %g", d->head_dim,
-                d->context, d->theta);
+    TPI_REQUIRE(device, TPCL_ERR_ARG, "rope table: device is NULL");
+    TPI_REQUIRE(d, TPCL_ERR_ARG, "rope table: desc is NULL");
+    TPI_TRY(check_desc(d));
     const int pairs = d->head_dim / 2;
     const int64_t shape[3] = {d->context, pairs, 2};
     const size_t n = (size_t)d->context * (size_t)pairs * 2;

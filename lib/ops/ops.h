@@ -50,20 +50,30 @@ tpcl_status tpi_embed(const tpi_embed_args *args);
 
 /* A layer's cache on one rank, and how the head rows go in and out of it. */
 typedef struct tpi_kv_layer {
-    cl_mem k, v; /* [blocks, kv_heads, block_size, head_dim]; NULL without heads */
+    cl_mem k, v; /* [blocks, kv_heads, block_size, head_dim or v_head_dim]; NULL without heads */
 } tpi_kv_layer;
 
 typedef struct tpi_heads {
     int heads, kv_heads; /* on this rank */
-    int head_dim;
+    int head_dim, v_head_dim;
     int block_size;
     bool kv_f32, interleaved;
 } tpi_heads;
+/* Columns of q, k and v together. */
+static inline int64_t tpi_qkv_columns(const tpi_heads *h)
+{
+    return ((int64_t)h->heads + h->kv_heads) * h->head_dim + (int64_t)h->kv_heads * h->v_head_dim;
+}
+/* Is that a head's size that the kernels take? */
+static inline bool tpi_head_dim_ok(int dim)
+{
+    return dim >= 2 && dim <= 256 && dim % 2 == 0;
+}
 
 typedef struct tpi_rope_args {
     tpi_heads heads;
-    tpcl_tensor *qkv;                   /* [tokens, (heads + 2 kv_heads) * head_dim] */
-    const tpcl_tensor *angles;          /* [context, head_dim/2, 2] (cos, sin) */
+    tpcl_tensor *qkv;                   /* [tokens, tpi_qkv_columns()] */
+    const tpcl_tensor *angles;          /* [context, head_dim/2, 2] (cos, sin); NULL = as it is */
     const tpcl_tensor *pos, *slot;      /* [tokens] I32 */
     const tpcl_tensor *q_norm, *k_norm; /* [head_dim], or NULL both */
     const tpi_kv_layer *cache;
@@ -75,14 +85,16 @@ tpcl_status tpi_rope_store(const tpi_rope_args *a);
 typedef struct tpi_attention_args {
     tpi_heads heads;
     const tpcl_tensor *qkv;        /* as tpi_rope_args */
-    tpcl_tensor *out;              /* [tokens, heads * head_dim] */
+    tpcl_tensor *out;              /* [tokens, heads * v_head_dim] */
     const tpcl_tensor *pos, *seq;  /* [tokens] I32 */
     const tpcl_tensor *table;      /* [sequences, table_width] I32 */
     const tpcl_tensor *row_tiles;  /* [n_row_tiles, 2] I32 */
     const tpcl_tensor *head_tiles; /* [n_head_tiles, 4] I32 */
     const tpi_kv_layer *cache;
     int tokens, n_row_tiles, n_head_tiles, table_width;
-    int pairs; /* most (token, head) pairs of a tile pair: 1, 2 or 4 */
+    int pairs;   /* most (token, head) pairs of a tile pair: 1, 2 or 4 */
+    int window;  /* keys that a token sees; 0 = all */
+    float scale; /* of the scores; 0 = 1 / sqrt(head_dim) */
 } tpi_attention_args;
 enum { TPI_ATTENTION_PAIRS = 4 };
 tpcl_status tpi_attention(const tpi_attention_args *a);

@@ -13,24 +13,28 @@ tpcl_status tpi_rope_store(const tpi_rope_args *a)
     const int rows = g->heads + 2 * g->kv_heads;
     tpi_launch l = {.dev = a->qkv->dev};
     char options[128];
-    TPI_REQUIRE(g->head_dim >= 2 && g->head_dim <= 256 && g->head_dim % 2 == 0, TPCL_ERR_ARG,
+    TPI_REQUIRE(tpi_head_dim_ok(g->head_dim), TPCL_ERR_ARG,
                 "rope: head_dim %d, need an even number from 2 to 256", g->head_dim);
+    TPI_REQUIRE(tpi_head_dim_ok(g->v_head_dim), TPCL_ERR_ARG,
+                "rope: v_head_dim %d, need an even number from 2 to 256", g->v_head_dim);
     TPI_REQUIRE(!a->q_norm == !a->k_norm, TPCL_ERR_ARG, "rope: q_norm and k_norm go together");
-    TPI_TRY(tpi_need("rope qkv", a->qkv, a->tokens, (int64_t)rows * g->head_dim));
+    TPI_TRY(tpi_need("rope qkv", a->qkv, a->tokens, tpi_qkv_columns(g)));
     TPI_TRY(tpi_need("rope pos", a->pos, a->tokens, 1));
     TPI_TRY(tpi_need("rope slot", a->slot, a->tokens, 1));
     if (a->q_norm) TPI_TRY(tpi_need("rope q_norm", a->q_norm, 1, g->head_dim));
     if (a->k_norm) TPI_TRY(tpi_need("rope k_norm", a->k_norm, 1, g->head_dim));
     if (rows == 0) goto done; /* a rank without heads */
-    snprintf(options, sizeof options, "-cl-std=CL1.2 -DD=%d -DVEC=%d -DINTERLEAVED=%d -DKV_F16=%d",
-             g->head_dim, tpi_vec(g->head_dim), g->interleaved, !g->kv_f32);
+    snprintf(options, sizeof options,
+             "-cl-std=CL1.2 -DD=%d -DVEC=%d -DDV=%d -DVVEC=%d -DINTERLEAVED=%d -DKV_F16=%d",
+             g->head_dim, tpi_vec(g->head_dim), g->v_head_dim, tpi_vec(g->v_head_dim),
+             g->interleaved, !g->kv_f32);
     TPI_TRY(tpi_kernel_get(l.dev, "rope", options, "rope_store", &l.kernel));
     tpi_arg_mem(&l, a->qkv->mem);
-    tpi_arg_mem(&l, a->angles->mem);
+    tpi_arg_mem(&l, a->angles ? a->angles->mem : a->pos->mem); /* what is not read needs a buffer */
     tpi_arg_mem(&l, a->pos->mem);
     tpi_arg_mem(&l, a->slot->mem);
-    tpi_arg_mem(&l, a->q_norm ? a->q_norm->mem : a->angles->mem);
-    tpi_arg_mem(&l, a->k_norm ? a->k_norm->mem : a->angles->mem);
+    tpi_arg_mem(&l, a->q_norm ? a->q_norm->mem : a->pos->mem);
+    tpi_arg_mem(&l, a->k_norm ? a->k_norm->mem : a->pos->mem);
     tpi_arg_mem(&l, a->cache->k);
     tpi_arg_mem(&l, a->cache->v);
     tpi_arg_int(&l, g->heads);
@@ -38,6 +42,7 @@ tpcl_status tpi_rope_store(const tpi_rope_args *a)
     tpi_arg_int(&l, g->block_size);
     tpi_arg_float(&l, a->eps);
     tpi_arg_int(&l, a->q_norm != NULL);
+    tpi_arg_int(&l, a->angles != NULL);
     const bool whole = a->tokens == 1 && (size_t)rows <= tpi_single_group(l.dev);
     const size_t global[2] = {(size_t)rows, (size_t)a->tokens},
                  local[2] = {whole ? (size_t)rows : 1, 1};
@@ -47,7 +52,7 @@ done:
 }
 
 void tpcl_ref_rope(float *x, const float *norm, const float *angles, int head_dim, bool interleaved,
-                  float eps)
+                   float eps)
 {
     if (norm) tpcl_ref_rmsnorm(x, NULL, norm, x, 1, head_dim, eps);
     for (int j = 0; j < head_dim / 2; j++) {

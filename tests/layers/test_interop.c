@@ -423,7 +423,8 @@ static void attention_refuses_overlap(void **state)
                                      .heads = &mine};
     const int32_t word = 0;
     const int64_t many = 3 * D, at = (int64_t)align / 4;
-    tpcl_tensor *angles = NULL, *qkv = wrap(s.mem, 0, TPCL_F32, at + many);
+    const int64_t angles_shape[3] = {(at + many) / D, D / 2, 2}; /* of angles, over all of qkv */
+    tpcl_tensor *angles = NULL, *qkv = wrap(s.mem, 0, TPCL_F32, at + many), *in_qkv_angles = NULL;
     tpcl_kv_cache *cache = NULL;
     tpcl_batch *batch = NULL;
     tpcl_attention *layer = NULL, *bad = NULL;
@@ -431,7 +432,9 @@ static void attention_refuses_overlap(void **state)
     const tpcl_attention_desc desc = {
         .heads = 1, .kv_heads = 1, .head_dim = D, .mine = mine, .rope_table = angles};
     tpcl_attention_desc in_qkv = desc;
-    in_qkv.rope_table = qkv;
+    assert_ok(tpcl_tensor_wrap(tpcl_group_device(group), s.mem, 0, TPCL_F32, 3, angles_shape,
+                               &in_qkv_angles));
+    in_qkv.rope_table = in_qkv_angles;
     assert_ok(tpcl_kv_cache_create(group, &room, &cache));
     assert_ok(tpcl_batch_create(group, cache, &(tpcl_batch_options){.max_tokens = 1}, &batch));
     assert_ok(tpcl_attention_create(group, &desc, &layer));
@@ -446,6 +449,7 @@ static void attention_refuses_overlap(void **state)
     tpcl_batch_destroy(&batch);
     tpcl_kv_cache_destroy(&cache);
     tpcl_tensor_destroy(&angles);
+    tpcl_tensor_destroy(&in_qkv_angles);
     tpcl_tensor_destroy(&qkv);
     free_shared(&s);
 }

@@ -227,7 +227,7 @@ static void check_row(const struct paged *p, int layer, int r, const float *got)
         head_row(p, Q, row->id, layer, head, q);
         tpcl_ref_rope(q, NULL, p->angles + (size_t)row->pos * D, D, false, 0.0f);
         tpcl_ref_attention(q, plain_at(p, s->k, layer, kv, 0), plain_at(p, s->v, layer, kv, 0),
-                           want, row->pos + 1, D);
+                           want, row->pos + 1, D, D, 0);
         /* f16: a key next to a rounding border may round the other way on the device */
         assert_close(got + h * D, want, D, 1e-4, p->scale * (p->c->f32 ? 2e-5 : 1e-3));
     }

@@ -220,7 +220,7 @@ static float *run(const struct problem *p, float junk)
     tpcl_tensor *rows = tensor_of(p->row_tiles, TPCL_I32, (size_t)p->n_row_tiles * 2);
     tpcl_tensor *heads = tensor_of(p->head_tiles, TPCL_I32, (size_t)p->n_head_tiles * 4);
     const tpi_attention_args args = {
-        .heads = {c->heads, c->kv_heads, c->head_dim, c->block_size, c->kv_f32, false},
+        .heads = {c->heads, c->kv_heads, c->head_dim, c->head_dim, c->block_size, c->kv_f32, false},
         .qkv = qkv,
         .out = out,
         .pos = pos,
@@ -256,9 +256,10 @@ static float *reference(const struct problem *p)
     for (int t = 0; t < p->tokens; t++)
         for (int h = 0; h < heads; h++)
             tpcl_ref_attention(p->qkv + (size_t)t * (size_t)stride + (size_t)(h * d),
-                              head_rows(p, p->k, p->seq[t], p->kv_of[h]),
-                              head_rows(p, p->v, p->seq[t], p->kv_of[h]),
-                              want + (size_t)(t * heads + h) * (size_t)d, p->pos[t] + 1, d);
+                               head_rows(p, p->k, p->seq[t], p->kv_of[h]),
+                               head_rows(p, p->v, p->seq[t], p->kv_of[h]),
+                               want + (size_t)(t * heads + h) * (size_t)d, p->pos[t] + 1, d, d,
+                               0.0f);
     return want;
 }
 
@@ -460,7 +461,7 @@ static void knows_what_it_cannot_do(void **state)
     const int32_t zeros[8] = {0};
     tpcl_tensor *x = tensor_of(NULL, TPCL_F32, 48), *ints = tensor_of(zeros, TPCL_I32, 8);
     tpi_kv_layer none = {NULL, NULL};
-    tpi_attention_args args = {.heads = {0, 0, 16, 16, true, false},
+    tpi_attention_args args = {.heads = {0, 0, 16, 16, 16, true, false},
                                .qkv = x,
                                .out = x,
                                .pos = ints,
@@ -488,6 +489,7 @@ static void knows_what_it_cannot_do(void **state)
     for (size_t i = 0; i < COUNT(odd); i++) {
         char number[16];
         args.heads.head_dim = odd[i];
+        args.heads.v_head_dim = 16;
         snprintf(number, sizeof number, "%d", odd[i]);
         assert_int_equal(tpi_attention(&args), TPCL_ERR_ARG);
         assert_non_null(strstr(tpcl_last_error(), number));

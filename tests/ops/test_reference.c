@@ -228,9 +228,9 @@ static void attention_by_hand(void **state)
     static const float k[8] = {0, 9, 9, 9, 1, 9, 9, 9}, v[8] = {4, 0, -4, 8, 8, 4, 0, 8};
     static const float want[4] = {7, 3, -1, 8};
     float out[4];
-    tpcl_ref_attention(q, k, v, out, 2, 4);
+    tpcl_ref_attention(q, k, v, out, 2, 4, 4, 0);
     assert_close(out, want, 4, 1e-6, 0);
-    tpcl_ref_attention(q, k, v, out, 1, 4); /* one key: its value */
+    tpcl_ref_attention(q, k, v, out, 1, 4, 4, 0); /* one key: its value */
     assert_memory_equal(out, v, sizeof out);
 }
 

@@ -153,7 +153,7 @@ static void check(int head_dim, bool interleaved, bool norm, bool kv_f32)
 {
     const size_t d = (size_t)head_dim, n = (size_t)TOKENS * ROWS * d;
     struct call c = {
-        .heads = {HEADS, KV_HEADS, head_dim, BLOCK_SIZE, kv_f32, interleaved},
+        .heads = {HEADS, KV_HEADS, head_dim, head_dim, BLOCK_SIZE, kv_f32, interleaved},
         .norm = norm,
         .qkv = random_floats(n, 3),
         .angles = make_angles(CONTEXT, head_dim, 10000.0),
@@ -199,7 +199,7 @@ static void rotates_as_published(void **state)
         tpcl_tensor *dqkv = tensor_of(x, TPCL_F32, 12), *dangles = tensor_of(angles, TPCL_F32, 8);
         tpcl_tensor *dpos = tensor_of(&one, TPCL_I32, 1), *dslot = tensor_of(&zero, TPCL_I32, 1);
         tpi_kv_layer cache = {buffer_of(x, sizeof k), buffer_of(x, sizeof v)};
-        const tpi_rope_args args = {.heads = {1, 1, 4, 1, true, form == 1},
+        const tpi_rope_args args = {.heads = {1, 1, 4, 4, 1, true, form == 1},
                                     .qkv = dqkv,
                                     .angles = dangles,
                                     .pos = dpos,
@@ -234,7 +234,7 @@ static void knows_what_it_cannot_do(void **state)
     const int32_t zeros[2] = {0, 0};
     tpcl_tensor *x = tensor_of(NULL, TPCL_F32, 36), *ints = tensor_of(zeros, TPCL_I32, 2);
     tpi_kv_layer none = {NULL, NULL};
-    tpi_rope_args args = {.heads = {0, 0, 4, 1, true, false},
+    tpi_rope_args args = {.heads = {0, 0, 4, 4, 1, true, false},
                           .qkv = x,
                           .angles = x,
                           .pos = ints,
