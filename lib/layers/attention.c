@@ -253,6 +253,7 @@ tpcl_status tpcl_attention_forward(tpcl_attention *l, int layer_index, tpcl_tens
 {
     tpcl_status status = TPCL_OK;
     TPI_TRY(check_forward(l, layer_index, qkv, b, cache, out));
+    if (b->n == 0) goto done; /* the tiles are those of the upload before */
     tpi_heads heads = l->heads;
     heads.block_size = cache->desc.block_size;
     heads.kv_f32 = cache->desc.f32;
