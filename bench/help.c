@@ -13,7 +13,11 @@ const char bench_what[] =
     "Checks each case against its reference, then times it. CASE is a name or its beginning;\n"
     "SHAPE (as 1x576x1536) runs that case at that shape only. Without CASE: all of them.\n"
     "Under mpiexec every rank runs every row on its own device, at the same time, and the\n"
-    "slowest one counts.\n";
+    "slowest one counts.\n"
+    "The words pp256, tg128 and @d4096 are prompts and generation of a model with synthetic\n"
+    "weights, and the depth of the word before. A LIST is 1,256 or 1-8 or 0-100+25 or 4-64M*4.\n"
+    "tpcl-bench report FILE... [--out FILE] [--plot DIR] makes one page (report.html) of csv and\n"
+    "jsonl files of several runs, and SVG files: roofline, speed-up over ranks, collectives.\n";
 
 const char bench_columns[] =
     "Columns (version 2): case, shape, dtype, ranks, verdict, max_err, wrong, reps, min_us,\n"
@@ -35,7 +39,9 @@ const char bench_examples[] =
     "  tpcl-bench\n"
     "  tpcl-bench ops/linear --shape qwen3-0.6b --dtype bf16,q4_0 --tokens 1-64*2,256\n"
     "  tpcl-bench ops/linear 1x576x1536 --dtype q4_1 --reps 100 --format csv\n"
-    "  mpiexec -n 2 tpcl-bench collectives --bytes 4-64M*4 --format jsonl\n";
+    "  tpcl-bench pp256 tg128@d0,4096 --shape llama-3.2-1b --dtype q4_0 --batch 1-64*4\n"
+    "  mpiexec -n 2 tpcl-bench collectives --bytes 4-64M*4 --format jsonl\n"
+    "  tpcl-bench report before.csv after.jsonl --out report.html\n";
 
 const struct bench_code bench_codes[] = {
     {0, "every row passed"},
@@ -46,7 +52,8 @@ const struct bench_code bench_codes[] = {
     {69, "no usable OpenCL device"},
     {70, "an OpenCL call failed"},
     {71, "out of memory"},
-    {74, "standard output could not be written"},
+    {73, "a page or plot that cannot be made"},
+    {74, "the output could not be written"},
     {75, "a rank was lost or did not answer in time"},
     {76, "the ranks have different command lines"},
 };
@@ -58,10 +65,10 @@ static void put_option(const struct bench_option_row *row)
     snprintf(left, sizeof left, "%c%c%s --%s%s%s", row->letter ? '-' : ' ',
              row->letter ? row->code : ' ', row->letter ? "," : " ", row->name,
              row->argument ? " " : "", row->argument ? row->argument : "");
-    if (printf("  %-20s", left) > 22) printf("\n%22s", "");
+    if (printf("  %-22s", left) > 24) printf("\n%24s", "");
     printf("%s\n", row->help);
-    if (strcmp(row->name, "shape") == 0) printf("%22s%s\n", "", bench_shape_names);
-    if (row->fallback) printf("%22s(default: %s)\n", "", row->fallback);
+    if (strcmp(row->name, "shape") == 0) printf("%24s%s\n", "", bench_shape_names);
+    if (row->fallback) printf("%24s(default: %s)\n", "", row->fallback);
 }
 
 void bench_help_print(void)

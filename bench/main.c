@@ -8,6 +8,7 @@
 
 #include "help.h"
 #include "read.h"
+#include "report.h"
 #include "rows.h"
 
 static void warn(void *context, tpcl_log_level level, const char *line)
@@ -116,6 +117,7 @@ int main(int argc, char **argv)
     struct bench_settings settings;
     struct bench_env env = {.mpi = MPI_COMM_WORLD};
     int provided = 0;
+    if (argc > 1 && strcmp(argv[1], "report") == 0) return bench_report(argc - 1, argv + 1);
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of its write */
     MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_rank(env.mpi, &env.rank);

@@ -33,9 +33,7 @@ const struct bench_option_row bench_option_table[] = {
     {"device", "SEL", 'v', false, "OpenCL device, as in tpcl run --help", NULL},
     {"format", "table|csv|jsonl|gbench|osu", 'f', false, "how the rows are printed", "table"},
     {"baseline", "FILE", 'p', false,
-     "compare with an earlier run's csv or jsonl; a row slower by more than both runs' noise (two\n"
-     "                      standard deviations, 5 % at least) makes the exit code 1",
-     NULL},
+     "csv or jsonl of an earlier run; rows slower beyond the noise make the exit code 1", NULL},
     {"help", NULL, 'h', true, "show this help", NULL},
     {"version", NULL, 'V', true, "show the version", NULL},
 };

@@ -13,7 +13,7 @@ endif()
 set(DOCS_OUT ${PROJECT_BINARY_DIR}/docs)
 set(doxygen_dir ${PROJECT_SOURCE_DIR}/docs/doxygen)
 set(pages README.md docs/GUIDE.md examples/README.md docs/NAMES.md docs/FILES.md docs/VERSIONING.md
-  docs/PORTING-KERNELS.md cl/README.md docs/ARCHITECTURE.md docs/DECISIONS.md CONTRIBUTING.md
+  docs/BENCHMARKS.md docs/PORTING-KERNELS.md cl/README.md docs/ARCHITECTURE.md docs/DECISIONS.md CONTRIBUTING.md
   SECURITY.md CHANGELOG.md)
 list(TRANSFORM pages PREPEND "${PROJECT_SOURCE_DIR}/")
 file(GLOB examples CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/examples
