@@ -104,6 +104,7 @@ static tpcl_status setup(struct bench_run *r)
     s->heads = (tpi_heads){.heads = (int)r->shape[HEADS],
                            .kv_heads = (int)r->shape[KV_HEADS],
                            .head_dim = dim,
+                           .v_head_dim = dim,
                            .block_size = tokens,
                            .kv_f32 = true};
     const tpcl_rope_desc rope = {.head_dim = dim, .context = tokens, .theta = theta};

@@ -29,7 +29,7 @@ const char bench_columns[] =
     "A sample is the mean of a batch of runs of about 2 ms; the clock stops when the queue is\n"
     "drained. Rates are of the traffic and arithmetic that cannot be avoided, for one rank.\n"
     "peer and ratio: clblast:time and MPI_Allreduce:time divide the peer's median by ours;\n"
-    "read:GB/s divides our rate by the best rate at which this device read half a gigabyte.\n"
+    "read:GB/s divides our rate by the best rate at which this device read a gigabyte.\n"
     "Either way more than 1 is better than the peer. Both are timed in turn, in one process.\n"
     "Weights and caches lie there often enough to be read from memory.\n"
     "Collectives: gbps is the message by the time, busbw that times 2(n-1)/n for a sum and\n"

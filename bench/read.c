@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "files.h"
+#include "read_host.h"
 #include "runner.h"
 
 enum {
@@ -15,15 +16,17 @@ enum {
     FILL_LOCAL = 32, /* divides the number of vectors: 4 * STREAMS_MAX */
     TRIALS = 3
 };
-static const size_t host_bytes = 512u << 20; /* read by all ranks of a host together */
+static const size_t host_bytes = 1024u << 20; /* read by all ranks of a host together */
 
 struct bench_read {
     tpcl_device *dev;
     cl_program program;
     cl_kernel fill, sum;
     cl_mem data, sums;
-    size_t local, groups, chunk; /* of the fastest launch; chunk in vectors of a group */
-    size_t vectors;              /* a multiple of what any launch needs */
+    size_t local, groups, chunk;  /* of the fastest launch; chunk in vectors of a group */
+    size_t vectors;               /* a multiple of what any launch needs */
+    struct bench_read_host *host; /* of a CPU whose plain loop is faster, or NULL */
+    size_t host_streams;
 };
 
 static size_t widest(const struct bench_read *b)
@@ -97,8 +100,8 @@ static void set_streams(struct bench_read *b, size_t streams)
     b->chunk = b->vectors / b->groups;
 }
 
-/* Tries 1, 2, 4 and 8 streams a unit. */
-static tpcl_status choose_streams(struct bench_read *b)
+/* Tries 1, 2, 4 and 8 streams a unit; the best time of a byte. */
+static tpcl_status choose_streams(struct bench_read *b, double *us_per_byte)
 {
     tpcl_status status = TPCL_OK;
     double best = INFINITY;
@@ -117,6 +120,29 @@ static tpcl_status choose_streams(struct bench_read *b)
         }
     }
     set_streams(b, fastest);
+    *us_per_byte = best / (double)(b->vectors * LANES * sizeof(float));
+done:
+    return status;
+}
+
+/* A CPU also tries a loop of its own cores, and takes what is faster. */
+static tpcl_status try_host(struct bench_read *b, size_t bytes, double us_per_byte)
+{
+    tpcl_status status = TPCL_OK;
+    double best = INFINITY;
+    if (b->dev->info.type != TPCL_DEVICE_CPU) return TPCL_OK;
+    TPI_TRY(bench_read_host_create(bytes, b->dev->info.compute_units, &b->host));
+    for (size_t streams = 1; streams <= STREAMS_MAX; streams *= 2)
+        for (int t = 0; t < TRIALS; t++) {
+            const double start = bench_now_us();
+            TPI_TRY(bench_read_host_run(b->host, streams));
+            const double us = bench_now_us() - start;
+            if (t == 0 || us >= best) continue;
+            best = us;
+            b->host_streams = streams;
+        }
+    if (best / (double)bench_read_host_bytes(b->host) >= us_per_byte)
+        bench_read_host_destroy(&b->host);
 done:
     return status;
 }
@@ -124,6 +150,7 @@ done:
 static tpcl_status create(const struct bench_env *env, struct bench_read **out)
 {
     tpcl_status status = TPCL_OK;
+    double us_per_byte = 0.0;
     struct bench_read *b = calloc(1, sizeof *b);
     TPI_REQUIRE(b, TPCL_ERR_NOMEM, "read peer");
     b->dev = tpi_device_retain(env->dev);
@@ -137,7 +164,8 @@ static tpcl_status create(const struct bench_env *env, struct bench_read **out)
     TPI_TRY(tpi_buffer_create(b->dev, widest(b) * b->local * sizeof(float), "sums", &b->sums));
     TPI_TRY(build(b));
     TPI_TRY(fill_data(b));
-    TPI_TRY(choose_streams(b));
+    TPI_TRY(choose_streams(b, &us_per_byte));
+    TPI_TRY(try_host(b, wanted, us_per_byte));
     *out = b;
     b = NULL;
 done:
@@ -150,6 +178,7 @@ void bench_read_destroy(struct bench_read **read)
     struct bench_read *b = *read;
     if (!b) return;
     *read = NULL;
+    bench_read_host_destroy(&b->host);
     tpi_buffer_release(&b->data);
     tpi_buffer_release(&b->sums);
     if (b->fill) clReleaseKernel(b->fill);
@@ -161,7 +190,8 @@ void bench_read_destroy(struct bench_read **read)
 
 static tpcl_status run(struct bench_run *r)
 {
-    return launch(r->env->read);
+    struct bench_read *b = r->env->read;
+    return b->host ? bench_read_host_run(b->host, b->host_streams) : launch(b);
 }
 
 tpcl_status bench_read_peer(struct bench_run *r, struct bench_peer *out)
@@ -169,10 +199,10 @@ tpcl_status bench_read_peer(struct bench_run *r, struct bench_peer *out)
     tpcl_status status = TPCL_OK;
     struct bench_env *env = r->env;
     if (!env->read) TPI_TRY(create(env, &env->read));
-    *out = (struct bench_peer){.name = "read:GB/s",
-                               .run = run,
-                               .dev = env->dev,
-                               .bytes = (double)(env->read->vectors * LANES * sizeof(float))};
+    const size_t bytes = env->read->host ? bench_read_host_bytes(env->read->host)
+                                         : env->read->vectors * LANES * sizeof(float);
+    *out = (struct bench_peer){
+        .name = "read:GB/s", .run = run, .dev = env->dev, .bytes = (double)bytes};
 done:
     return status;
 }
