@@ -138,19 +138,22 @@ __kernel void attention(__global const float *qkv, __global const KV_TYPE *kc,
             for (int v = 0; v < NV; v++) acc[i][v] *= fade;
         }
         for (int j = 0; j < keys; j++) {
-            const bool all = j0 + j >= common_first && j0 + j <= common_last;
+            if (QT == 1 || (j0 + j >= common_first && j0 + j <= common_last)) {
 #pragma unroll
-            for (int v = 0; v < NV; v++) {
-                const FV value = KV_LOAD(VVEC, vc + row[j] * DV + v * VVEC);
-                if (all) {
+                for (int v = 0; v < NV; v++) {
+                    const FV value = KV_LOAD(VVEC, vc + row[j] * DV + v * VVEC);
 #pragma unroll
                     for (int i = 0; i < QT; i++) acc[i][v] = fma(value, (FV)(s[i][j]), acc[i][v]);
-                } else {
-#pragma unroll
-                    for (int i = 0; i < QT; i++)
-                        if (j0 + j >= first[i] && j0 + j <= limit[i])
-                            acc[i][v] = fma(value, (FV)(s[i][j]), acc[i][v]);
                 }
+                continue;
+            }
+#pragma unroll
+            for (int i = 0; i < QT; i++) {
+                if (j0 + j < first[i] || j0 + j > limit[i]) continue;
+#pragma unroll
+                for (int v = 0; v < NV; v++)
+                    acc[i][v] =
+                        fma(KV_LOAD(VVEC, vc + row[j] * DV + v * VVEC), (FV)(s[i][j]), acc[i][v]);
             }
         }
     }
