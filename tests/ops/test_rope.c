@@ -16,17 +16,19 @@ static const int32_t pos[TOKENS] = {0, 129, 7, 8, 64}, slot[TOKENS] = {13, 2, 6,
 
 struct rope_case {
     const char *name;
-    int head_dim;
+    int head_dim, v_head_dim;
 };
 static const struct rope_case cases[] = {
-    {"head_dim_2", 2},     /* one pair: the smallest head, vectors of 2 */
-    {"head_dim_16", 16},   /* one whole vector */
-    {"head_dim_18", 18},   /* vectors of 2 */
-    {"head_dim_20", 20},   /* vectors of 4 */
-    {"head_dim_64", 64},   /* SmolLM2 */
-    {"head_dim_80", 80},   /* no power of two */
-    {"head_dim_128", 128}, /* Qwen3 */
-    {"head_dim_256", 256}, /* the largest */
+    {"head_dim_2", 2, 2},       /* one pair: the smallest head, vectors of 2 */
+    {"head_dim_16", 16, 16},    /* one whole vector */
+    {"head_dim_18", 18, 18},    /* vectors of 2 */
+    {"head_dim_20", 20, 20},    /* vectors of 4 */
+    {"head_dim_64", 64, 64},    /* SmolLM2 */
+    {"head_dim_80", 80, 80},    /* no power of two */
+    {"head_dim_128", 128, 128}, /* Qwen3 */
+    {"head_dim_256", 256, 256}, /* the largest */
+    {"narrow_v", 64, 18},       /* v in vectors of its own */
+    {"wide_v", 20, 112},
 };
 
 /* (cos, sin) of every position, as the model makes them. */
@@ -49,21 +51,21 @@ struct call {
     tpi_heads heads;
     bool norm;
     float *qkv, *angles, *q_norm, *k_norm;
-    uint8_t *before, *k, *v; /* [BLOCKS, KV_HEADS, BLOCK_SIZE, head_dim] as stored */
-    size_t cache_bytes;
+    uint8_t *before, *k, *v; /* [BLOCKS, KV_HEADS, BLOCK_SIZE, head_dim or v_head_dim] as stored */
+    size_t k_bytes, v_bytes;
 };
 
 static void run(struct call *c, const float *qkv, float *got)
 {
     const int d = c->heads.head_dim;
-    const size_t n = (size_t)TOKENS * ROWS * (size_t)d, angles = (size_t)CONTEXT * (size_t)d;
+    const size_t n = TOKENS * (size_t)tpi_qkv_columns(&c->heads);
+    const size_t angles = (size_t)CONTEXT * (size_t)d;
     tpcl_tensor *dqkv = tensor_of(qkv, TPCL_F32, n), *dpos = tensor_of(pos, TPCL_I32, TOKENS);
     tpcl_tensor *dangles = tensor_of(c->angles, TPCL_F32, angles);
     tpcl_tensor *dslot = tensor_of(slot, TPCL_I32, TOKENS);
     tpcl_tensor *dqn = tensor_of(c->q_norm, TPCL_F32, (size_t)d);
     tpcl_tensor *dkn = tensor_of(c->k_norm, TPCL_F32, (size_t)d);
-    tpi_kv_layer cache = {buffer_of(c->before, c->cache_bytes),
-                          buffer_of(c->before, c->cache_bytes)};
+    tpi_kv_layer cache = {buffer_of(c->before, c->k_bytes), buffer_of(c->before, c->v_bytes)};
     const tpi_rope_args args = {
         .heads = c->heads,
         .qkv = dqkv,
@@ -78,8 +80,8 @@ static void run(struct call *c, const float *qkv, float *got)
     };
     assert_ok(tpi_rope_store(&args));
     assert_ok(tpcl_tensor_read(dqkv, got, n));
-    read_buffer(cache.k, c->k, c->cache_bytes);
-    read_buffer(cache.v, c->v, c->cache_bytes);
+    read_buffer(cache.k, c->k, c->k_bytes);
+    read_buffer(cache.v, c->v, c->v_bytes);
     tpi_buffer_release(&cache.k);
     tpi_buffer_release(&cache.v);
     tpcl_tensor_destroy(&dqkv);
@@ -91,9 +93,9 @@ static void run(struct call *c, const float *qkv, float *got)
 }
 
 /* What is stored for one head row, exactly. */
-static void store_row(const struct call *c, const float *x, uint8_t *to)
+static void store_row(const struct call *c, const float *x, size_t n, uint8_t *to)
 {
-    for (int i = 0; i < c->heads.head_dim; i++) {
+    for (size_t i = 0; i < n; i++) {
         const uint16_t h = tpi_float_to_half(x[i]);
         if (c->heads.kv_f32)
             memcpy(to + 4 * i, x + i, 4);
@@ -109,7 +111,7 @@ static void check_k_row(const struct call *c, const float *x, const uint8_t *sto
     uint8_t bytes[256 * 4];
     float want[256], got[256];
     const tpcl_dtype dtype = c->heads.kv_f32 ? TPCL_F32 : TPCL_F16;
-    store_row(c, x, bytes);
+    store_row(c, x, d, bytes);
     tpi_widen(dtype, bytes, d, want);
     tpi_widen(dtype, stored, d, got);
     assert_close(got, want, d, c->heads.kv_f32 ? 3e-6 : 1e-3, 2e-6);
@@ -119,25 +121,28 @@ static void check_k_row(const struct call *c, const float *x, const uint8_t *sto
  * they were, so nothing else was touched. */
 static void check_results(struct call *c, const float *got)
 {
-    const size_t d = (size_t)c->heads.head_dim, row_bytes = d * (c->heads.kv_f32 ? 4 : 2);
+    const size_t d = (size_t)c->heads.head_dim, dv = (size_t)c->heads.v_head_dim;
+    const size_t columns = (size_t)tpi_qkv_columns(&c->heads), v_at = (HEADS + KV_HEADS) * d;
     uint8_t want_v[256 * 4];
     for (int t = 0; t < TOKENS; t++) {
         const float *angle = c->angles + (size_t)pos[t] * d;
         for (int r = 0; r < ROWS; r++) {
-            float *x = c->qkv + ((size_t)t * ROWS + (size_t)r) * d;
             const bool is_q = r < HEADS, is_v = r >= HEADS + KV_HEADS;
+            const size_t column = is_v ? v_at + (size_t)(r - HEADS - KV_HEADS) * dv : (size_t)r * d;
+            const size_t row_bytes = (is_v ? dv : d) * (c->heads.kv_f32 ? 4 : 2);
+            float *x = c->qkv + (size_t)t * columns + column;
             const float *norm = is_q ? c->q_norm : c->k_norm;
             if (!is_v)
                 tpcl_ref_rope(x, c->norm ? norm : NULL, angle, (int)d, c->heads.interleaved, 1e-6f);
             if (is_q) {
-                assert_close(got + ((size_t)t * ROWS + (size_t)r) * d, x, d, 3e-6, 2e-6);
+                assert_close(got + (size_t)t * columns + column, x, d, 3e-6, 2e-6);
                 continue;
             }
             const int kv = r - HEADS - (is_v ? KV_HEADS : 0), block = slot[t] / BLOCK_SIZE;
             const size_t at =
                 row_bytes * (size_t)((block * KV_HEADS + kv) * BLOCK_SIZE + slot[t] % BLOCK_SIZE);
             if (is_v) {
-                store_row(c, x, want_v);
+                store_row(c, x, dv, want_v);
                 assert_memory_equal(c->v + at, want_v, row_bytes); /* unrotated: exact */
             } else {
                 check_k_row(c, x, c->k + at);
@@ -145,25 +150,28 @@ static void check_results(struct call *c, const float *got)
             memcpy((is_v ? c->v : c->k) + at, c->before + at, row_bytes);
         }
     }
-    assert_memory_equal(c->k, c->before, c->cache_bytes);
-    assert_memory_equal(c->v, c->before, c->cache_bytes);
+    assert_memory_equal(c->k, c->before, c->k_bytes);
+    assert_memory_equal(c->v, c->before, c->v_bytes);
 }
 
-static void check(int head_dim, bool interleaved, bool norm, bool kv_f32)
+static void check(int head_dim, int v_head_dim, bool interleaved, bool norm, bool kv_f32)
 {
-    const size_t d = (size_t)head_dim, n = (size_t)TOKENS * ROWS * d;
+    const size_t d = (size_t)head_dim, dv = (size_t)v_head_dim, value = kv_f32 ? 4 : 2;
+    const size_t n = TOKENS * ((HEADS + KV_HEADS) * d + KV_HEADS * dv);
     struct call c = {
-        .heads = {HEADS, KV_HEADS, head_dim, head_dim, BLOCK_SIZE, kv_f32, interleaved},
+        .heads = {HEADS, KV_HEADS, head_dim, v_head_dim, BLOCK_SIZE, kv_f32, interleaved},
         .norm = norm,
         .qkv = random_floats(n, 3),
         .angles = make_angles(CONTEXT, head_dim, 10000.0),
         .q_norm = random_floats(d, 5),
         .k_norm = random_floats(d, 7),
-        .cache_bytes = (size_t)SLOTS * KV_HEADS * d * (kv_f32 ? 4 : 2),
+        .k_bytes = SLOTS * KV_HEADS * d * value,
+        .v_bytes = SLOTS * KV_HEADS * dv * value,
     };
-    c.before = random_stored(kv_f32 ? TPCL_F32 : TPCL_F16, c.cache_bytes / (kv_f32 ? 4 : 2), 11);
-    c.k = malloc(c.cache_bytes);
-    c.v = malloc(c.cache_bytes);
+    c.before =
+        random_stored(kv_f32 ? TPCL_F32 : TPCL_F16, SLOTS * KV_HEADS * (d > dv ? d : dv), 11);
+    c.k = malloc(c.k_bytes);
+    c.v = malloc(c.v_bytes);
     float *got = malloc(n * sizeof *got);
     run(&c, c.qkv, got);
     check_results(&c, got);
@@ -182,7 +190,7 @@ static void matches_reference(void **state)
     const struct rope_case *c = *state;
     begin_case((double)TOKENS * ROWS * c->head_dim * 16);
     for (int variant = 0; variant < 8; variant++)
-        check(c->head_dim, variant & 1, variant & 2, variant & 4);
+        check(c->head_dim, c->v_head_dim, variant & 1, variant & 2, variant & 4);
 }
 
 /* Published values: base 10000, position 1, x = 1 2 3 4, in both forms. */
