@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/log.h"
 #include "device/cache.h"
@@ -51,7 +52,7 @@ static void take_units(tpcl_device *dev, int units)
         return;
     }
     dev->id = part;
-    dev->is_sub_device = true;
+    dev->is_sub_device = dev->made_sub_device = true;
     dev->info.compute_units = (int)tpi_query_uint(part, CL_DEVICE_MAX_COMPUTE_UNITS);
 }
 
@@ -144,6 +145,22 @@ tpcl_device *tpi_device_retain(tpcl_device *dev)
     return dev;
 }
 
+/* PoCL's worker lets go of an event after it has woken whoever waits for it, and looks at the
+ * device once more while it does; its queue does not keep a sub-device alive until then (3.1: a
+ * crash in one of some twenty runs that opened groups in a row). Each event holds the queue. */
+static void wait_for_events(const tpcl_device *dev)
+{
+    static const struct timespec nap = {.tv_nsec = 50000};
+    cl_uint holders = 2;
+    clFinish(dev->queue);
+    for (int i = 0; i < 2000 && holders > 1; i++) {
+        if (clGetCommandQueueInfo(dev->queue, CL_QUEUE_REFERENCE_COUNT, sizeof holders, &holders,
+                                  NULL) != CL_SUCCESS)
+            return;
+        if (holders > 1) nanosleep(&nap, NULL);
+    }
+}
+
 void tpcl_device_close(tpcl_device **devp)
 {
     if (!devp || !*devp) return;
@@ -153,6 +170,7 @@ void tpcl_device_close(tpcl_device **devp)
     tpi_programs_store(dev);
     tpi_programs_free(dev);
     tpi_buffer_release(&dev->gemm_scratch);
+    if (dev->queue && dev->made_sub_device) wait_for_events(dev);
     if (dev->queue) clReleaseCommandQueue(dev->queue);
     if (dev->context) clReleaseContext(dev->context);
     if (dev->is_sub_device) clReleaseDevice(dev->id);

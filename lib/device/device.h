@@ -19,7 +19,8 @@ struct tpcl_device {
     int refs; /* not atomic: a device and its children belong to one thread */
     cl_platform_id platform;
     cl_device_id id;
-    bool is_sub_device; /* made by the library, or one of the caller's that was retained */
+    bool is_sub_device;   /* made by the library, or one of the caller's that was retained */
+    bool made_sub_device; /* made by the library: nobody else keeps it */
     cl_context context;
     cl_command_queue queue;
     tpcl_device_info info;
