@@ -138,15 +138,69 @@ static void ranks_have_the_devices_they_name(void **state)
     run_team(2, open_devices, NULL);
 }
 
+static void make_and_destroy(member *me)
+{
+    const tpcl_group_options options = {.device = getenv("TPCL_TEST_DEVICE"), .timeout_s = 60};
+    tpcl_group *group = NULL;
+    CHECK(me, tpcl_group_create_in_team(me->team, me->rank, &options, &group) == TPCL_OK);
+    CHECK(me, tpcl_group_agree(group, TPCL_OK, "made") == TPCL_OK);
+    tpcl_group_destroy(&group);
+}
+
+/* What one rank alone brings ends the making on all of them, and the team goes on. */
+static void ends_alike(member *me)
+{
+    const bool last = me->rank == me->size - 1;
+    const char *device = getenv("TPCL_TEST_DEVICE");
+    const double none[TEAM_MAX] = {0};
+    const tpcl_group_options chunks = {.device = device, .chunk_bytes = last ? 8192 : 4096};
+    const tpcl_group_options wrong[] = {{.device = last ? "no such device" : device},
+                                        {.device = device, .weights = last ? none : NULL}};
+    static const tpcl_status codes[] = {TPCL_ERR_NO_DEVICE, TPCL_ERR_ARG};
+    static const char *const words[] = {"no device matches 'no such device'", "are 0"};
+    tpcl_group *group = NULL;
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        CHECK(me, tpcl_group_create_in_team(me->team, me->rank, &wrong[i], &group) ==
+                      (last ? codes[i] : TPCL_ERR_PEER));
+        CHECK(me, !group && strstr(tpcl_last_error(), words[i]));
+        make_and_destroy(me);
+    }
+    if (me->size == 1) return;
+    CHECK(me, tpcl_group_create_in_team(me->team, me->rank, &chunks, &group) == TPCL_ERR_MISMATCH);
+    CHECK(me, !group && strstr(tpcl_last_error(), "4096 on rank 0 but 8192 on rank"));
+    make_and_destroy(me);
+}
+
+static void one_rank_refuses_or_fails(void **state)
+{
+    (void)state;
+    for (int size = 1; size <= TEAM_MAX; size++) run_team(size, ends_alike, NULL);
+}
+
+/* Which drivers there are beside the default one is the machine's affair. */
+static bool has_devices(void)
+{
+    for (int rank = 0; rank < 2; rank++) {
+        const tpcl_device_options o = {.select = getenv("TPCL_TEST_DEVICE"), .local_rank = rank};
+        tpcl_device *device = NULL;
+        const tpcl_status status = tpcl_device_open(&o, &device);
+        tpcl_device_close(&device);
+        if (status == TPCL_ERR_NO_DEVICE) return false;
+    }
+    return true;
+}
+
 int main(void)
 {
     static int sizes[] = {1, 2, 3, 4};
-    struct CMUnitTest tests[COUNT(sizes) + 1];
+    struct CMUnitTest tests[COUNT(sizes) + 2];
     static const char *const names[] = {"one", "two", "three", "four"};
+    if (getenv("TPCL_TEST_OPTIONAL") && !has_devices()) return 77;
     prepare();
     for (size_t i = 0; i < COUNT(sizes); i++)
         tests[i] = (struct CMUnitTest){
             .name = names[i], .test_func = equals_the_reference, .initial_state = &sizes[i]};
     tests[COUNT(sizes)] = (struct CMUnitTest)cmocka_unit_test(ranks_have_the_devices_they_name);
+    tests[COUNT(sizes) + 1] = (struct CMUnitTest)cmocka_unit_test(one_rank_refuses_or_fails);
     return cmocka_run_group_tests_name("layers/team", tests, NULL, NULL);
 }
