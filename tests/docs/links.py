@@ -15,10 +15,13 @@ MADE = re.compile(r"build/|/usr/|~|\$|<|\*|\.\.\.")
 
 
 def pages(root):
-    listed = subprocess.run(["git", "-C", root, "ls-files", "--cached", "--others",
-                             "--exclude-standard", "*.md"], capture_output=True, text=True,
-                            check=False).stdout.split()
-    if not listed:  # not a checkout
+    try:
+        listed = subprocess.run(["git", "-C", root, "ls-files", "--cached", "--others",
+                                 "--exclude-standard", "*.md"], capture_output=True, text=True,
+                                check=False).stdout.split()
+    except FileNotFoundError:
+        listed = []
+    if not listed:  # no git, or not a checkout
         for folder, folders, files in os.walk(root):
             folders[:] = [f for f in folders if f != "build" and not f.startswith(".")]
             listed += [os.path.relpath(os.path.join(folder, f), root) for f in files
